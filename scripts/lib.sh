@@ -198,7 +198,9 @@ fail_log() {
 	elif grep -qE 'NO_PUBKEY|not signed|EXPKEYSIG' "$log"; then
 		die "$2: apt lacks the archive's key: bring the package debian-archive-keyring up to date (log: $log)"
 	fi
-	tail -n 15 "$log" | sed 's/^/    | /' >&2
+	# Of a build, the first errors; of anything else, the end.
+	{ grep -E '(^| |: )(fatal )?error(\[E[0-9]+\])?: ' -A 4 "$log" || tail -n 15 "$log"; } |
+		head -n 30 | sed 's/^/    | /' >&2
 	die "$2 failed (log: $log)"
 }
 
@@ -222,12 +224,16 @@ BUILDROOT=$CACHE/buildroot-$(key_of "$SUITE" "$(packages "$CLONE/scripts/configs
 # the caller, with mmdebstrap; the options are mmdebstrap's. It takes the
 # archive from RDMA_RW_MIRROR if that is set, else mmdebstrap's own default.
 debian_root() {
-	local dir=$1.part list=$2 tmp=$CACHE/tmp
+	local dir=$1.part list=$2 tmp
+	tmp=$CACHE/tmp/$(basename "$1")
 	shift 2
+	# What a killed run has left behind.
+	rm -rf "$tmp"
+	mkdir -p "$tmp"
 	# Unless the caller is root, mmdebstrap works as a subordinate user, who
-	# must be able to reach the folder.
-	if ((EUID)) && ! reachable "$tmp"; then
-		tmp=/var/tmp
+	# must be able to write to the folder.
+	if ((EUID)); then
+		if reachable "$CACHE"; then chmod 1777 "$tmp"; else tmp=/var/tmp; fi
 	fi
 	TMPDIR=$tmp mmdebstrap --variant=minbase --format=tar --include="$list" "$@" \
 		"$SUITE" - ${RDMA_RW_MIRROR:+"$RDMA_RW_MIRROR"} |
