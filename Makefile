@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# What a user asks for; the work is done by scripts/. Kbuild, which compiles
+# the module, reads the file Kbuild and not this one.
+#
+# A target's line ends in ## and its line of `make help`.
+
+.DEFAULT_GOAL := help
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*\#\#.*/\1/p' $(firstword $(MAKEFILE_LIST)))
+
+demo: ## NVMe-oF over RDMA in a guest, on the Rust and on the C kernel
+	@scripts/demo
+
+test: ## the KUnit suites in a guest, on both kernels
+	@scripts/test
+
+lint: ## format, clippy, checkpatch, shellcheck and the panic check
+	@scripts/lint
+
+setup: ## fetch and build all that demo and test need, and no more
+	@scripts/setup
+	@scripts/build test
+
+graft: ## put the project into your kernel tree: KSRC=DIR
+	@scripts/graft "$(KSRC)"
+
+ungraft: ## take it out of there again: KSRC=DIR
+	@scripts/graft --undo "$(KSRC)"
+
+clean: ## delete what was built, keep what was fetched
+	@scripts/clean
+
+distclean: ## delete the whole cache
+	@scripts/clean --all
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
+		awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
+	@echo
+	@echo 'Results go to OUT=DIR, the cache is RDMA_RW_CACHE=DIR, KVERSION=VERSION'
+	@echo 'picks the kernel, JOBS=N the parallel jobs, KVM=1 lets guests use KVM.'
