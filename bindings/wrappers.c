@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Inline functions of the kernel's headers, made callable from Rust. Only what
+ * is called once a context stands here: loops over entries run in Rust.
+ */
+#include "bindings_helper.h"
+
+int rdma_rw_c_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,
+			const struct ib_send_wr **bad_wr)
+{
+	return ib_post_send(qp, wr, bad_wr);
+}
+
+void *rdma_rw_c_kmalloc(size_t size)
+{
+	return kmalloc(size, GFP_KERNEL);
+}
+
+u64 rdma_rw_c_page_phys(const struct page *page)
+{
+	return page_to_phys(page);
+}
+
+u64 rdma_rw_c_page_virt(const struct page *page)
+{
+	return (uintptr_t)page_address(page);
+}

@@ -1,0 +1,594 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The context in its caller's memory: writing it, chaining and posting it, and taking it apart.
+
+use core::marker::PhantomData;
+use core::ptr::{
+    self,
+    NonNull, //
+};
+use core::slice;
+
+use kernel::error::to_result;
+use kernel::prelude::*;
+
+use super::{
+    dma::{
+        unmap_sges,
+        MappedSg,
+        Segment, //
+    },
+    memory::kfree,
+    registered::{
+        self,
+        Kind, //
+    },
+    transfer::Transfer,
+    warn_on_once,
+    wr,
+    Device,
+    Direction,
+    Qp,
+    SgSource, //
+};
+use crate::bindings;
+
+/// How a caller hears of the end of a chain.
+#[derive(Clone, Copy)]
+pub(crate) enum Completion {
+    /// By this completion entry, for which the last work request is signalled.
+    Notify(NonNull<bindings::ib_cqe>),
+    /// By whatever this work request does, which goes after those of the context.
+    Chain(NonNull<bindings::ib_send_wr>),
+}
+
+impl Completion {
+    /// What the two pointers of the C interface ask for; none where both are null.
+    #[inline]
+    pub(crate) fn from_raw(
+        cqe: *mut bindings::ib_cqe,
+        chain_wr: *mut bindings::ib_send_wr,
+    ) -> Option<Self> {
+        match NonNull::new(chain_wr) {
+            Some(wr) => Some(Self::Chain(wr)),
+            None => NonNull::new(cqe).map(Self::Notify),
+        }
+    }
+}
+
+/// Which member of the union of `struct rdma_rw_ctx` is in use: its `type`, as C numbers it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Tag {
+    /// `single`.
+    Single = 0,
+    /// `map`.
+    Multi = 1,
+    /// `reg`, with MRs for data.
+    Registered = 2,
+    /// `reg`, with one MR for data and protection information.
+    Signature = 3,
+    /// `iova`.
+    Iova = 4,
+}
+
+impl Tag {
+    /// The tag of a C value.
+    #[inline]
+    fn from_raw(raw: u8) -> Option<Self> {
+        Some(match raw {
+            0 => Self::Single,
+            1 => Self::Multi,
+            2 => Self::Registered,
+            3 => Self::Signature,
+            4 => Self::Iova,
+            _ => return None,
+        })
+    }
+}
+
+/// Memory that a context is to be written to.
+///
+/// A context points into itself, so it is written where it will stay.
+///
+/// # Invariants
+///
+/// `raw` is writable for `'a` and does not move before the context is destroyed.
+pub(crate) struct Slot<'a> {
+    raw: NonNull<bindings::rdma_rw_ctx>,
+    memory: PhantomData<&'a mut bindings::rdma_rw_ctx>,
+}
+
+impl Slot<'_> {
+    /// Takes a caller's memory, which need not be initialised.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be writable, not null, and stay in place until the context is destroyed.
+    #[inline]
+    pub(crate) unsafe fn from_raw(raw: *mut bindings::rdma_rw_ctx) -> Self {
+        // INVARIANT: By this function's safety requirement.
+        Self {
+            // SAFETY: By this function's safety requirement.
+            raw: unsafe { NonNull::new_unchecked(raw) },
+            memory: PhantomData,
+        }
+    }
+
+    /// Writes what all contexts have, and returns the context for the rest.
+    #[inline]
+    fn write_head(&mut self, tag: Tag, nr_ops: u32) -> *mut bindings::rdma_rw_ctx {
+        let ctx = self.raw.as_ptr();
+
+        // SAFETY: By the type invariant.
+        unsafe {
+            (*ctx).nr_ops = nr_ops;
+            (*ctx).type_ = tag as u8;
+        }
+        ctx
+    }
+
+    /// Writes a context of one SGE.
+    #[inline]
+    pub(super) fn write_single(&mut self, transfer: &Transfer<'_>, segment: Segment) {
+        let ctx = self.write_head(Tag::Single, 1);
+
+        // SAFETY: By the type invariant.
+        unsafe {
+            let single = &raw mut (*ctx).__bindgen_anon_1.single;
+
+            write_one_sge(
+                &raw mut (*single).sge,
+                &raw mut (*single).wr,
+                transfer,
+                segment,
+            );
+        }
+    }
+
+    /// Writes a context of `nr_wrs` linked work requests.
+    ///
+    /// `owned_sges` and `wrs` are what C frees: where one allocation holds both SGEs and work
+    /// requests, the pointer that is not its start must not be freed, as [`Context`] explains.
+    #[inline]
+    pub(super) fn write_multi(
+        &mut self,
+        owned_sges: *mut bindings::ib_sge,
+        wrs: *mut bindings::ib_rdma_wr,
+        nr_wrs: u32,
+    ) {
+        let ctx = self.write_head(Tag::Multi, nr_wrs);
+
+        // SAFETY: By the type invariant.
+        unsafe {
+            let map = &raw mut (*ctx).__bindgen_anon_1.map;
+
+            (*map).sges = owned_sges;
+            (*map).wrs = wrs;
+        }
+    }
+
+    /// Writes a context of `nr` linked registrations.
+    #[inline]
+    pub(super) fn write_registered(
+        &mut self,
+        kind: Kind,
+        regs: *mut bindings::rdma_rw_reg_ctx,
+        nr: u32,
+    ) {
+        let tag = match kind {
+            Kind::Data => Tag::Registered,
+            Kind::Integrity => Tag::Signature,
+        };
+        let ctx = self.write_head(tag, nr);
+
+        // SAFETY: By the type invariant.
+        unsafe { (*ctx).__bindgen_anon_1.reg = regs };
+    }
+
+    /// Writes a context of one IOVA range.
+    #[cfg(CONFIG_IOMMU_DMA)]
+    #[inline]
+    pub(super) fn write_iova(&mut self, transfer: &Transfer<'_>, range: super::iova::Range) {
+        let ctx = self.write_head(Tag::Iova, 1);
+        let (state, linked) = range.keep();
+        let segment = Segment {
+            addr: state.addr,
+            // CAST: A transfer has a length of 32 bits.
+            len: linked as u32,
+        };
+
+        // SAFETY: By the type invariant.
+        unsafe {
+            let iova = &raw mut (*ctx).__bindgen_anon_1.iova;
+
+            (*iova).state = state;
+            (*iova).mapped_len = linked;
+            write_one_sge(&raw mut (*iova).sge, &raw mut (*iova).wr, transfer, segment);
+        }
+    }
+}
+
+/// Writes an SGE and a work request over it.
+///
+/// # Safety
+///
+/// Both must be writable, and stay where they are.
+#[inline]
+unsafe fn write_one_sge(
+    sge: *mut bindings::ib_sge,
+    wr: *mut bindings::ib_rdma_wr,
+    transfer: &Transfer<'_>,
+    segment: Segment,
+) {
+    // SAFETY: By this function's safety requirement.
+    unsafe {
+        sge.write(bindings::ib_sge {
+            addr: segment.addr,
+            length: segment.len,
+            lkey: transfer.qp.local_dma_lkey(),
+        });
+        wr.write(wr::rdma_wr(transfer.dir, transfer.remote, sge, 1));
+    }
+}
+
+/// A context that an init has made.
+///
+/// # Invariants
+///
+/// - The member of the union that `tag` names is in use, and all it points to is valid.
+/// - `multi`: either `sges` is null and `wrs` an allocation (a scatterlist's context), or `sges` is
+///   an allocation (an array's context, which has its work requests in it behind the SGEs; or one
+///   that C made from a scatterlist, with an allocation each).
+/// - `registered` and `signature`: `reg` is an allocation of `nr_ops` elements, not 0. The first
+///   one's `sgt` has the scatterlist that the context owns, if any.
+pub(crate) struct Context<'a> {
+    raw: NonNull<bindings::rdma_rw_ctx>,
+    tag: Tag,
+    memory: PhantomData<&'a mut bindings::rdma_rw_ctx>,
+}
+
+impl Context<'_> {
+    /// Takes a caller's context.
+    ///
+    /// None, with one warning, where it has no known tag or no operations.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be readable, and where an init of this API has written it, in nobody else's use.
+    #[inline]
+    pub(crate) unsafe fn from_raw(raw: *mut bindings::rdma_rw_ctx) -> Option<Self> {
+        // SAFETY: By this function's safety requirement.
+        let (raw, nr_ops, tag) = unsafe { (NonNull::new(raw)?, (*raw).nr_ops, (*raw).type_) };
+        let tag = Tag::from_raw(tag).filter(|_| nr_ops != 0);
+
+        warn_on_once!(tag.is_none());
+        // INVARIANT: This is a context that an init has written.
+        Some(Self {
+            raw,
+            tag: tag?,
+            memory: PhantomData,
+        })
+    }
+
+    /// Number of operations: work requests, or registrations.
+    #[inline]
+    fn nr_ops(&self) -> u32 {
+        // SAFETY: By the type invariant.
+        unsafe { (*self.raw.as_ptr()).nr_ops }
+    }
+
+    /// The registrations of a context that has some.
+    #[inline]
+    fn regs(&mut self) -> &mut [bindings::rdma_rw_reg_ctx] {
+        match self.tag {
+            // SAFETY: By the type invariant.
+            Tag::Registered | Tag::Signature => unsafe {
+                let regs = (*self.raw.as_ptr()).__bindgen_anon_1.reg;
+
+                slice::from_raw_parts_mut(regs, self.nr_ops() as usize)
+            },
+            _ => &mut [],
+        }
+    }
+
+    /// First and last RDMA work request of a context without registrations.
+    #[inline]
+    fn rdma_wrs(&self) -> (*mut bindings::ib_rdma_wr, *mut bindings::ib_rdma_wr) {
+        let ctx = self.raw.as_ptr();
+
+        // SAFETY: By the type invariant. A context of several work requests has at least one.
+        unsafe {
+            let union = &raw mut (*ctx).__bindgen_anon_1;
+            let (first, nr) = match self.tag {
+                Tag::Single => (&raw mut (*union).single.wr, 1),
+                Tag::Iova => (&raw mut (*union).iova.wr, 1),
+                Tag::Multi => ((*union).map.wrs, self.nr_ops()),
+                Tag::Registered | Tag::Signature => (&raw mut (*(*union).reg).wr, 1),
+            };
+
+            (first, first.add(nr.wrapping_sub(1) as usize))
+        }
+    }
+
+    /// Direction that the context was made for.
+    pub(crate) fn direction(&self) -> Direction {
+        // SAFETY: By the type invariant.
+        match unsafe { (*self.rdma_wrs().0).wr.opcode } {
+            bindings::ib_wr_opcode_IB_WR_RDMA_WRITE => Direction::Write,
+            _ => Direction::Read,
+        }
+    }
+
+    /// Chains the work requests and ends the chain as asked for; unsignalled where nothing is.
+    /// Returns the first one. See [`crate::rdma_rw_ctx_wrs`].
+    #[inline]
+    pub(crate) fn chain_wrs(
+        &mut self,
+        completion: Option<Completion>,
+    ) -> *mut bindings::ib_send_wr {
+        // SAFETY: The MRs are valid and in this context's use alone, by the type invariant.
+        let (first, last) = match unsafe { registered::arm(self.regs()) } {
+            Some(ends) => ends,
+            None => {
+                let (first, last) = self.rdma_wrs();
+
+                // SAFETY: By the type invariant both are valid.
+                unsafe { (&raw mut (*first).wr, &raw mut (*last).wr) }
+            }
+        };
+        let (next, cqe, flags) = match completion {
+            Some(Completion::Chain(wr)) => (wr.as_ptr(), ptr::null_mut(), 0),
+            Some(Completion::Notify(cqe)) => (
+                ptr::null_mut(),
+                cqe.as_ptr(),
+                bindings::ib_send_flags_IB_SEND_SIGNALED,
+            ),
+            None => (ptr::null_mut(), ptr::null_mut(), 0),
+        };
+
+        // SAFETY: By the type invariant it is valid.
+        unsafe {
+            (*last).next = next;
+            (*last).__bindgen_anon_1.wr_cqe = cqe;
+            (*last).send_flags = flags;
+        }
+        first
+    }
+
+    /// Chains the work requests and posts them. See [`crate::rdma_rw_ctx_post`].
+    ///
+    /// # Errors
+    ///
+    /// The device's error. Then MRs whose registration was not posted are as they were before.
+    #[inline]
+    pub(crate) fn post(&mut self, qp: &Qp, completion: Completion) -> Result {
+        let first = self.chain_wrs(Some(completion));
+        let mut bad: *const bindings::ib_send_wr = ptr::null();
+
+        // SAFETY: The QP and all of the chain are valid.
+        to_result(unsafe { bindings::rdma_rw_c_post_send(qp.as_raw(), first, &mut bad) })
+            // SAFETY: The registrations are armed, and in this context's use alone.
+            .inspect_err(|_| unsafe { registered::disarm(self.regs(), bad) })
+    }
+
+    /// Releases a context made from a scatterlist. See [`crate::rdma_rw_ctx_destroy`].
+    ///
+    /// # Safety
+    ///
+    /// The device must be done with the context, and `qp`, `sg` and `sg_cnt` must be those of its
+    /// init.
+    #[inline]
+    pub(crate) unsafe fn destroy_sg(
+        self,
+        qp: &Qp,
+        sg: *mut bindings::scatterlist,
+        sg_cnt: u32,
+        dir: Direction,
+    ) {
+        let device = qp.device();
+
+        match self.tag {
+            Tag::Single => {}
+            Tag::Multi => {
+                let (sges, wrs) = self.map();
+
+                // SAFETY: By the type invariant; either is an allocation or null.
+                unsafe {
+                    kfree(wrs);
+                    kfree(sges);
+                }
+            }
+            Tag::Registered | Tag::Signature => {
+                // SAFETY: By this function's safety requirement.
+                let own_table = unsafe { self.release_regs(qp, dir) };
+                if warn_on_once!(own_table) {
+                    // An array's context: the list is not mapped.
+                    return;
+                }
+            }
+            Tag::Iova => {
+                warn_on_once!(true);
+                // SAFETY: By this function's safety requirement.
+                unsafe { self.release_iova(device, dir) };
+                return;
+            }
+        }
+
+        // SAFETY: By this function's safety requirement.
+        unsafe { unmap_sg(device, (sg, sg_cnt), dir) };
+    }
+
+    /// Releases a context made from an array of `bio_vec`. See
+    /// [`crate::rdma_rw_ctx_destroy_bvec`].
+    ///
+    /// # Safety
+    ///
+    /// The device must be done with the context, and `qp` must be that of its init.
+    #[inline]
+    pub(crate) unsafe fn destroy_bvec(self, qp: &Qp, dir: Direction) {
+        let device = qp.device();
+
+        match self.tag {
+            // SAFETY: The SGE is this context's, with a mapping of its own.
+            Tag::Single => unsafe {
+                let sge = &raw const (*self.raw.as_ptr()).__bindgen_anon_1.single.sge;
+
+                unmap_sges(device, dir, slice::from_ref(&*sge));
+            },
+            Tag::Multi => {
+                // SAFETY: By this function's safety requirement.
+                unsafe { self.unmap_multi(device, dir) };
+
+                let (sges, wrs) = self.map();
+                // SAFETY: By the type invariant. The work requests lie behind the SGEs, unless
+                // there is no allocation but theirs.
+                unsafe {
+                    if warn_on_once!(sges.is_null()) {
+                        kfree(wrs);
+                    }
+                    kfree(sges);
+                }
+            }
+            Tag::Registered | Tag::Signature => {
+                // SAFETY: By this function's safety requirement.
+                let own_table = unsafe { self.release_regs(qp, dir) };
+                warn_on_once!(!own_table);
+            }
+            // SAFETY: By this function's safety requirement.
+            Tag::Iova => unsafe { self.release_iova(device, dir) },
+        }
+    }
+
+    /// Releases a context with protection information. See
+    /// [`crate::rdma_rw_ctx_destroy_signature`].
+    ///
+    /// # Safety
+    ///
+    /// The device must be done with the context, and `qp` and both lists must be those of its init.
+    pub(crate) unsafe fn destroy_signature(
+        self,
+        qp: &Qp,
+        data: (*mut bindings::scatterlist, u32),
+        prot: (*mut bindings::scatterlist, u32),
+        dir: Direction,
+    ) {
+        if warn_on_once!(self.tag != Tag::Signature) {
+            // Data alone, then.
+            // SAFETY: By this function's safety requirement.
+            unsafe { self.destroy_sg(qp, data.0, data.1, dir) };
+            return;
+        }
+
+        // SAFETY: By this function's safety requirement.
+        unsafe {
+            self.release_regs(qp, dir);
+            unmap_sg(qp.device(), prot, dir);
+            unmap_sg(qp.device(), data, dir);
+        }
+    }
+
+    /// Unmaps the SGEs of several work requests.
+    ///
+    /// # Safety
+    ///
+    /// Each SGE must have a mapping of its own, for this device and direction.
+    #[inline]
+    unsafe fn unmap_multi(&self, device: &Device, dir: Direction) {
+        if device.dma_device().is_none() {
+            return;
+        }
+
+        let (first, _) = self.rdma_wrs();
+        for i in 0..self.nr_ops() as usize {
+            // SAFETY: The work requests are valid by the type invariant, and so are their SGEs.
+            // CAST: Not negative, as written by init.
+            unsafe {
+                let wr = &(*first.add(i)).wr;
+
+                unmap_sges(
+                    device,
+                    dir,
+                    slice::from_raw_parts(wr.sg_list, wr.num_sge as usize),
+                );
+            }
+        }
+    }
+
+    /// SGEs and work requests of a context of several, as far as they are allocations of their own.
+    #[inline]
+    fn map(&self) -> (*mut bindings::ib_sge, *mut bindings::ib_rdma_wr) {
+        // SAFETY: By the type invariant.
+        unsafe {
+            let map = &raw const (*self.raw.as_ptr()).__bindgen_anon_1.map;
+
+            ((*map).sges, (*map).wrs)
+        }
+    }
+
+    /// Gives all MRs back, and releases the scatterlist that the context owns. Returns whether
+    /// there was one.
+    ///
+    /// # Safety
+    ///
+    /// The device must be done with the context, and `qp` and `dir` must be those of its init.
+    #[inline]
+    unsafe fn release_regs(mut self, qp: &Qp, dir: Direction) -> bool {
+        let kind = match self.tag {
+            Tag::Signature => Kind::Integrity,
+            _ => Kind::Data,
+        };
+        let regs = self.regs();
+        let Some(table) = regs.first().map(|reg| reg.sgt) else {
+            return false;
+        };
+
+        for reg in regs.iter() {
+            // SAFETY: By the type invariant; nothing of the context is used any more.
+            unsafe { registered::put(qp, kind, reg) };
+        }
+
+        let own_table = !table.sgl.is_null();
+        if own_table {
+            // SAFETY: By this function's safety requirement.
+            unsafe { registered::release_table(qp.device(), dir, table) };
+        }
+        // SAFETY: By the type invariant this is an allocation, and goes out of use.
+        unsafe { kfree(regs.as_mut_ptr()) };
+        own_table
+    }
+
+    /// Unlinks and frees the IOVA range.
+    ///
+    /// # Safety
+    ///
+    /// The device must be done with the context, and be the one of its init, as must `dir`.
+    #[inline]
+    unsafe fn release_iova(self, device: &Device, dir: Direction) {
+        #[cfg(CONFIG_IOMMU_DMA)]
+        if let Some(dma_device) = device.dma_device() {
+            // SAFETY: By the type invariant this is the member in use, and its range was kept.
+            drop(unsafe {
+                let iova = &raw const (*self.raw.as_ptr()).__bindgen_anon_1.iova;
+
+                super::iova::Range::from_kept(dma_device, (*iova).state, (*iova).mapped_len, dir)
+            });
+        }
+        #[cfg(not(CONFIG_IOMMU_DMA))]
+        let _ = (device, dir);
+    }
+}
+
+/// Unmaps a caller's list that init mapped.
+///
+/// # Safety
+///
+/// The list must be null, empty, or mapped for this device and direction.
+#[inline]
+unsafe fn unmap_sg(device: &Device, list: (*mut bindings::scatterlist, u32), dir: Direction) {
+    // SAFETY: By this function's safety requirement.
+    if let Ok(list) = unsafe { SgSource::from_raw(list.0, list.1) } {
+        // SAFETY: As above.
+        drop(unsafe { MappedSg::from_kept(device, list, dir) });
+    }
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! As many SGEs as there are segments, in work requests of as many SGEs as the QP takes.
+//!
+//! Scatterlists and `bio_vec` arrays share one builder; what tells them apart is their
+//! [`Segments`].
+
+use core::alloc::Layout;
+use core::mem;
+use core::num::NonZeroU32;
+use core::ptr;
+use core::slice;
+
+use kernel::ffi::c_int;
+use kernel::prelude::*;
+
+use super::{
+    bvec::MappedPieces,
+    dma::Segment,
+    memory::Memory,
+    sizing::div_round_up,
+    wr,
+    BvecSource,
+    Slot,
+    Transfer, //
+};
+use crate::bindings;
+
+/// Local memory as a series of segments, mapped for DMA.
+///
+/// # Safety
+///
+/// An implementation yields at most [`Segments::bound`] segments, as asked for before the first.
+pub(super) unsafe trait Segments {
+    /// Whether the SGEs stand before the work requests in the context's allocation. C frees the
+    /// two forms of a context by different pointers.
+    const SGES_FIRST: bool;
+
+    /// Number of segments that there are at the most.
+    fn bound(&self) -> u32;
+
+    /// The next segment, with a mapping that is the caller's to give back through
+    /// [`Segments::undo`] or the destroy of a context; none at the end.
+    fn next(&mut self) -> Result<Option<Segment>>;
+
+    /// Gives back the mappings of all segments yielded so far, which these SGEs hold.
+    fn undo(&self, sges: &[bindings::ib_sge]);
+}
+
+/// SGEs and work requests in the making, in one allocation; mappings undone and memory freed on
+/// drop.
+///
+/// # Invariants
+///
+/// - `memory` is an allocation in which `sges` has room for `source.bound()` SGEs, as
+///   that was at the beginning, and `wrs` for the work requests that they fill.
+/// - The first `nr_sges` SGEs and `nr_wrs` work requests are written, and hold all segments that
+///   `source` has yielded.
+struct Table<S: Segments> {
+    source: S,
+    _memory: Memory,
+    sges: *mut bindings::ib_sge,
+    wrs: *mut bindings::ib_rdma_wr,
+    nr_sges: u32,
+    nr_wrs: u32,
+}
+
+impl<S: Segments> Table<S> {
+    /// Makes room for the segments of a source.
+    #[inline]
+    fn new(source: S, max_sge: NonZeroU32) -> Result<Self> {
+        let bound = source.bound();
+        let sges = Layout::array::<bindings::ib_sge>(bound as usize).map_err(|_| ENOMEM)?;
+        let wrs = Layout::array::<bindings::ib_rdma_wr>(div_round_up(bound, max_sge) as usize)
+            .map_err(|_| ENOMEM)?;
+        let (layout, behind) = if S::SGES_FIRST {
+            sges.extend(wrs)
+        } else {
+            wrs.extend(sges)
+        }
+        .map_err(|_| ENOMEM)?;
+
+        // Not zeroed: every field is written, and nobody reads what lies between them.
+        let memory = Memory::new(layout)?;
+        let first = memory.start();
+        // SAFETY: `extend` places the second array inside the layout.
+        let second = unsafe { first.add(behind) };
+        let (sges, wrs) = if S::SGES_FIRST {
+            (first, second)
+        } else {
+            (second, first)
+        };
+
+        // INVARIANT: Both arrays lie in the allocation by the layout; nothing is yielded yet.
+        Ok(Self {
+            source,
+            _memory: memory,
+            sges: sges.as_ptr().cast(),
+            wrs: wrs.as_ptr().cast(),
+            nr_sges: 0,
+            nr_wrs: 0,
+        })
+    }
+
+    /// Writes all segments and the work requests over them.
+    #[inline]
+    fn fill(&mut self, transfer: &Transfer<'_>, max_sge: NonZeroU32) -> Result {
+        let lkey = transfer.qp.local_dma_lkey();
+        let mut remote = transfer.remote;
+
+        loop {
+            // SAFETY: Within the array by the type invariant, or one behind its end.
+            let first = unsafe { self.sges.add(self.nr_sges as usize) };
+            let mut len = 0u64;
+            let mut nr = 0;
+
+            while nr < max_sge.get() {
+                let Some(segment) = self.source.next()? else {
+                    break;
+                };
+
+                // SAFETY: `source` has just yielded a segment, so it has not reached its bound
+                // before, and there is room for another SGE.
+                unsafe {
+                    self.sges
+                        .add(self.nr_sges as usize)
+                        .write(bindings::ib_sge {
+                            addr: segment.addr,
+                            length: segment.len,
+                            lkey,
+                        });
+                }
+                // INVARIANT: One more is yielded, and written.
+                // None of these wraps: a bound has 32 bits, and so has each length.
+                self.nr_sges = self.nr_sges.wrapping_add(1);
+                nr = nr.wrapping_add(1);
+                len = len.wrapping_add(u64::from(segment.len));
+            }
+
+            if nr == 0 {
+                return Ok(());
+            }
+            self.push_wr(wr::rdma_wr(transfer.dir, remote, first, nr));
+            if nr < max_sge.get() {
+                return Ok(());
+            }
+            remote = remote.advanced(len);
+        }
+    }
+
+    /// Writes another work request, over SGEs that no other one has, and links it to the last.
+    #[inline]
+    fn push_wr(&mut self, wr: bindings::ib_rdma_wr) {
+        // SAFETY: All work requests but the last have as many SGEs as they can, so that there are
+        // not more of them than there is room for.
+        let this = unsafe { self.wrs.add(self.nr_wrs as usize) };
+
+        // SAFETY: As above; where there is one before, it is written.
+        unsafe {
+            this.write(wr);
+            if self.nr_wrs != 0 {
+                (*this.sub(1)).wr.next = &raw mut (*this).wr;
+            }
+        }
+        // INVARIANT: One more is written.
+        self.nr_wrs = self.nr_wrs.wrapping_add(1);
+    }
+
+    /// Leaves everything to a context and returns its number of work requests.
+    #[inline]
+    fn keep(self, slot: &mut Slot<'_>) -> c_int {
+        let owned_sges = if S::SGES_FIRST {
+            self.sges
+        } else {
+            ptr::null_mut()
+        };
+
+        slot.write_multi(owned_sges, self.wrs, self.nr_wrs);
+        // CAST: Far below the limit, since the requests lie in one allocation.
+        let count = self.nr_wrs as c_int;
+        mem::forget(self);
+        count
+    }
+}
+
+impl<S: Segments> Drop for Table<S> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant.
+        let sges = unsafe { slice::from_raw_parts(self.sges, self.nr_sges as usize) };
+
+        self.source.undo(sges);
+    }
+}
+
+/// Makes a context for a series of segments.
+///
+/// # Errors
+///
+/// `ENOMEM`, or what the segments say.
+#[inline]
+pub(super) fn init<S: Segments>(
+    slot: &mut Slot<'_>,
+    transfer: &Transfer<'_>,
+    segments: S,
+    max_sge: NonZeroU32,
+) -> Result<c_int> {
+    let mut table = Table::new(segments, max_sge)?;
+
+    table.fill(transfer, max_sge)?;
+    Ok(table.keep(slot))
+}
+
+/// Maps the pieces of a source one by one and makes a context for them.
+///
+/// # Errors
+///
+/// `EINVAL` where the array holds less than the transfer asks for, `ENOMEM`.
+#[inline]
+pub(super) fn init_bvec(
+    slot: &mut Slot<'_>,
+    transfer: &Transfer<'_>,
+    source: BvecSource<'_>,
+    max_sge: NonZeroU32,
+) -> Result<c_int> {
+    let pieces = MappedPieces::new(transfer.qp.device(), transfer.dir, source)?;
+
+    init(slot, transfer, pieces, max_sge)
+}

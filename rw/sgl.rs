@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Scatterlists: the caller's, and a cursor over the entries of a mapped one.
+
+use core::marker::PhantomData;
+use core::num::NonZeroU32;
+use core::ptr::NonNull;
+
+use kernel::prelude::*;
+
+use super::{
+    dma::{
+        MappedSg,
+        Segment, //
+    },
+    multi::Segments,
+    warn_on_once, //
+};
+use crate::bindings;
+
+/// A scatterlist as a caller gives it.
+///
+/// # Invariants
+///
+/// `sgl` heads a valid list of at least `nents` entries, which nobody else changes as long as this
+/// value or anything made from it is in use. `nents` fits an `int`.
+#[derive(Clone, Copy)]
+pub(crate) struct SgSource {
+    sgl: NonNull<bindings::scatterlist>,
+    nents: NonZeroU32,
+}
+
+impl SgSource {
+    /// Takes a C list.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` without a list, `EIO` without entries.
+    ///
+    /// # Safety
+    ///
+    /// `sgl` must be null or head a list of at least `nents` entries that stays as it is while the
+    /// result is in use.
+    #[inline]
+    pub(crate) unsafe fn from_raw(sgl: *mut bindings::scatterlist, nents: u32) -> Result<Self> {
+        let sgl = NonNull::new(sgl).ok_or(EINVAL)?;
+        let nents = NonZeroU32::new(nents).ok_or(EIO)?;
+
+        // The DMA API counts in `int`.
+        if i32::try_from(nents.get()).is_err() {
+            return Err(EINVAL);
+        }
+
+        // INVARIANT: By this function's safety requirement, and the check above.
+        Ok(Self { sgl, nents })
+    }
+
+    /// First entry of the list.
+    #[inline]
+    pub(super) fn as_raw(&self) -> *mut bindings::scatterlist {
+        self.sgl.as_ptr()
+    }
+
+    /// Number of entries, before any DMA coalescing.
+    #[inline]
+    pub(super) fn nents(&self) -> NonZeroU32 {
+        self.nents
+    }
+}
+
+/// Length of an entry as mapped for DMA.
+///
+/// # Safety
+///
+/// `sg` must be valid.
+#[inline]
+unsafe fn dma_len(sg: *const bindings::scatterlist) -> u32 {
+    // SAFETY: By this function's safety requirement.
+    unsafe {
+        #[cfg(CONFIG_NEED_SG_DMA_LENGTH)]
+        {
+            (*sg).dma_length
+        }
+        #[cfg(not(CONFIG_NEED_SG_DMA_LENGTH))]
+        {
+            (*sg).length
+        }
+    }
+}
+
+/// The entry after another, across the links between chained tables.
+///
+/// # Safety
+///
+/// `sg` must be a valid entry and not the last of its list.
+#[inline]
+unsafe fn next_entry(sg: *mut bindings::scatterlist) -> *mut bindings::scatterlist {
+    // SAFETY: An entry that is not the last is followed by another element of its table.
+    let next = unsafe { sg.add(1) };
+    // SAFETY: As above.
+    let link = unsafe { (*next).page_link };
+
+    if link & SG_CHAIN != 0 {
+        (link & !(SG_CHAIN | SG_END)) as *mut bindings::scatterlist
+    } else {
+        next
+    }
+}
+
+/// `SG_CHAIN`, as wide as the field it stands in.
+const SG_CHAIN: usize = bindings::SG_CHAIN as usize;
+
+/// `SG_END`, as wide as the field it stands in.
+const SG_END: usize = bindings::SG_END as usize;
+
+/// A place in a mapped scatterlist.
+///
+/// # Invariants
+///
+/// Where `left` is not 0, `sg` is a valid entry, mapped for DMA and followed by at least `left - 1`
+/// more, and `offset` is less than its length. The list stays mapped for `'a`.
+#[derive(Clone)]
+pub(super) struct Cursor<'a> {
+    sg: *mut bindings::scatterlist,
+    left: u32,
+    offset: u32,
+    mapping: PhantomData<&'a MappedSg<'a>>,
+}
+
+impl<'a> Cursor<'a> {
+    /// The place `offset` bytes into a mapped list.
+    ///
+    /// # Errors
+    ///
+    /// `EIO`, with one warning, where the list ends before that.
+    #[inline]
+    pub(super) fn new(list: &'a MappedSg<'_>, mut offset: u32) -> Result<Self> {
+        let mut sg = list.as_raw();
+        let mut left = list.nents().get();
+
+        loop {
+            // SAFETY: `sg` is one of the mapped entries, and `left` counts it and those behind it.
+            let len = unsafe { dma_len(sg) };
+            if offset < len {
+                // INVARIANT: As above; the list is mapped as long as it is borrowed.
+                return Ok(Self {
+                    sg,
+                    left,
+                    offset,
+                    mapping: PhantomData,
+                });
+            }
+
+            // Not below 0, since `len` is not greater.
+            offset = offset.wrapping_sub(len);
+            left = left.wrapping_sub(1);
+            if warn_on_once!(left == 0) {
+                return Err(EIO);
+            }
+            // SAFETY: At least one entry is left behind this one.
+            sg = unsafe { next_entry(sg) };
+        }
+    }
+
+    /// Number of entries from here on.
+    #[inline]
+    pub(super) fn left(&self) -> u32 {
+        self.left
+    }
+
+    /// Entry at this place, valid where entries are left.
+    #[inline]
+    pub(super) fn as_raw(&self) -> *mut bindings::scatterlist {
+        self.sg
+    }
+
+    /// Bytes of the first entry that lie before this place.
+    #[inline]
+    pub(super) fn offset(&self) -> u32 {
+        self.offset
+    }
+
+    /// Moves on by `entries`, or to the end where fewer are left.
+    #[inline]
+    pub(super) fn skip(&mut self, entries: u32) {
+        for _ in 0..entries {
+            if self.next_segment().is_none() {
+                break;
+            }
+        }
+    }
+
+    /// The memory at this place up to the end of its entry; moves on behind it.
+    #[inline]
+    pub(super) fn next_segment(&mut self) -> Option<Segment> {
+        if self.left == 0 {
+            return None;
+        }
+
+        // SAFETY: By the type invariant.
+        let segment = unsafe {
+            Segment {
+                addr: (*self.sg).dma_address.wrapping_add(u64::from(self.offset)),
+                len: dma_len(self.sg).wrapping_sub(self.offset),
+            }
+        };
+
+        self.offset = 0;
+        self.left = self.left.wrapping_sub(1);
+        if self.left != 0 {
+            // SAFETY: At least one entry is left behind this one.
+            // INVARIANT: It is the first of those that are left, and entries are never empty.
+            self.sg = unsafe { next_entry(self.sg) };
+        }
+        Some(segment)
+    }
+}
+
+// SAFETY: A cursor yields each entry that is left once.
+unsafe impl Segments for Cursor<'_> {
+    // C frees `map.wrs` and `map.sges` of such a context; one allocation serves where the former
+    // points to its start and the latter is null.
+    const SGES_FIRST: bool = false;
+
+    #[inline]
+    fn bound(&self) -> u32 {
+        self.left
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<Option<Segment>> {
+        Ok(self.next_segment())
+    }
+
+    // The list is mapped as a whole, by its own guard.
+    #[inline]
+    fn undo(&self, _sges: &[bindings::ib_sge]) {}
+}
