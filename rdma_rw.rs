@@ -374,7 +374,7 @@ c_abi! {
         if let (Some(ctx), qp) = unsafe { (Context::from_raw(ctx), Qp::from_raw(qp)) } {
             let dir = destroy_direction(&ctx, dir);
             // SAFETY: The caller promises the list of the context's init.
-            unsafe { ctx.destroy_sg(qp, sg, sg_cnt, dir) };
+            unsafe { ctx.destroy_sg(qp, (sg, sg_cnt), dir) };
         }
     }
 

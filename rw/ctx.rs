@@ -3,6 +3,7 @@
 //! The context in its caller's memory: writing it, chaining and posting it, and taking it apart.
 
 use core::marker::PhantomData;
+use core::mem::size_of;
 use core::ptr::{
     self,
     NonNull, //
@@ -87,6 +88,123 @@ impl Tag {
     }
 }
 
+/// Where the memory of a context comes from: its own note, so that it knows its destroy.
+///
+/// Stands in the room that all members of the union but `iova` leave behind them. C does not know
+/// of it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Origin {
+    /// The caller's scatterlist; null for an array of `bio_vec`.
+    list: *mut bindings::scatterlist,
+    /// Number of its entries.
+    nents: u32,
+    /// Tells a note from what C leaves there.
+    seal: u32,
+}
+
+/// Bytes of the union that lie before an [`Origin`].
+const ORIGIN_AT: usize = size_of::<bindings::rdma_rw_ctx__bindgen_ty_1__bindgen_ty_1>();
+
+const _: () = assert!(
+    ORIGIN_AT + size_of::<Origin>() <= size_of::<bindings::rdma_rw_ctx__bindgen_ty_1>(),
+    "the union has no room left"
+);
+
+impl Origin {
+    /// Where a context has its note.
+    ///
+    /// # Safety
+    ///
+    /// `ctx` must be within an allocation of a whole context.
+    #[inline]
+    unsafe fn place(ctx: *mut bindings::rdma_rw_ctx) -> *mut Self {
+        // SAFETY: By this function's safety requirement, and the check above.
+        unsafe {
+            (&raw mut (*ctx).__bindgen_anon_1)
+                .cast::<u8>()
+                .add(ORIGIN_AT)
+                .cast()
+        }
+    }
+
+    /// A note for a context that is otherwise written.
+    ///
+    /// # Safety
+    ///
+    /// `ctx` must be readable.
+    #[inline]
+    unsafe fn new(
+        ctx: *const bindings::rdma_rw_ctx,
+        list: *mut bindings::scatterlist,
+        nents: u32,
+    ) -> Self {
+        Self {
+            list,
+            nents,
+            // SAFETY: By this function's safety requirement.
+            seal: unsafe { Self::seal(ctx, list, nents) },
+        }
+    }
+
+    /// What a note of this content in this context is sealed with. A context that C has written
+    /// over an older one differs from it in what the seal covers, or in nothing.
+    ///
+    /// # Safety
+    ///
+    /// `ctx` must be readable.
+    #[cfg(rdma_rw_takeover)]
+    #[inline]
+    unsafe fn seal(
+        ctx: *const bindings::rdma_rw_ctx,
+        list: *mut bindings::scatterlist,
+        nents: u32,
+    ) -> u32 {
+        // SAFETY: By this function's safety requirement; any bytes will do.
+        let first: u64 = unsafe { (&raw const (*ctx).__bindgen_anon_1).cast::<u64>().read() };
+        // SAFETY: As above.
+        let tag = unsafe { (*ctx).type_ };
+        let mixed = (ctx as u64)
+            ^ (list as u64).rotate_left(17)
+            ^ first.rotate_left(34)
+            ^ u64::from(nents).rotate_left(51)
+            ^ u64::from(tag);
+
+        // CAST: The upper half of the product.
+        (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+    }
+
+    /// Where there is no C, every note is one.
+    ///
+    /// # Safety
+    ///
+    /// None.
+    #[cfg(not(rdma_rw_takeover))]
+    #[inline]
+    unsafe fn seal(
+        _ctx: *const bindings::rdma_rw_ctx,
+        _list: *mut bindings::scatterlist,
+        _nents: u32,
+    ) -> u32 {
+        0
+    }
+}
+
+/// A scatterlist of a caller as C gives it, and its number of entries.
+type RawList = (*mut bindings::scatterlist, u32);
+
+/// Which init has made a context, and so which destroy is its own.
+enum Form {
+    /// `rdma_rw_ctx_init()`, over this list.
+    Sg(RawList),
+    /// `rdma_rw_ctx_init_bvec()`.
+    Bvec,
+    /// `rdma_rw_ctx_signature_init()`, over these lists of data and protection information.
+    Signature(RawList, RawList),
+    /// An init of C, which leaves no note: the caller's word counts.
+    Unknown,
+}
+
 /// Memory that a context is to be written to.
 ///
 /// A context points into itself, so it is written where it will stay.
@@ -96,6 +214,7 @@ impl Tag {
 /// `raw` is writable for `'a` and does not move before the context is destroyed.
 pub(crate) struct Slot<'a> {
     raw: NonNull<bindings::rdma_rw_ctx>,
+    list: Option<SgSource>,
     memory: PhantomData<&'a mut bindings::rdma_rw_ctx>,
 }
 
@@ -111,8 +230,31 @@ impl Slot<'_> {
         Self {
             // SAFETY: By this function's safety requirement.
             raw: unsafe { NonNull::new_unchecked(raw) },
+            list: None,
             memory: PhantomData,
         }
+    }
+
+    /// The same memory, for a context over a scatterlist of its caller.
+    #[inline]
+    pub(super) fn of_list(self, list: SgSource) -> Self {
+        Self {
+            list: Some(list),
+            ..self
+        }
+    }
+
+    /// Notes where the context's memory comes from, once all the rest is written.
+    #[inline]
+    fn write_origin(&mut self) {
+        let (list, nents) = match &self.list {
+            Some(list) => (list.as_raw(), list.nents().get()),
+            None => (ptr::null_mut(), 0),
+        };
+        let ctx = self.raw.as_ptr();
+
+        // SAFETY: By the type invariant; the note lies within the union, behind what is written.
+        unsafe { Origin::place(ctx).write(Origin::new(ctx, list, nents)) };
     }
 
     /// Writes what all contexts have, and returns the context for the rest.
@@ -144,6 +286,7 @@ impl Slot<'_> {
                 segment,
             );
         }
+        self.write_origin();
     }
 
     /// Writes a context of `nr_wrs` linked work requests.
@@ -166,6 +309,7 @@ impl Slot<'_> {
             (*map).sges = owned_sges;
             (*map).wrs = wrs;
         }
+        self.write_origin();
     }
 
     /// Writes a context of `nr` linked registrations.
@@ -184,6 +328,7 @@ impl Slot<'_> {
 
         // SAFETY: By the type invariant.
         unsafe { (*ctx).__bindgen_anon_1.reg = regs };
+        self.write_origin();
     }
 
     /// Writes a context of one IOVA range.
@@ -241,7 +386,8 @@ unsafe fn write_one_sge(
 ///   an allocation (an array's context, which has its work requests in it behind the SGEs; or one
 ///   that C made from a scatterlist, with an allocation each).
 /// - `registered` and `signature`: `reg` is an allocation of `nr_ops` elements, not 0. The first
-///   one's `sgt` has the scatterlist that the context owns, if any.
+///   one's `sgt` has the scatterlist that the context owns, if any, or with protection information
+///   the caller's list of that.
 pub(crate) struct Context<'a> {
     raw: NonNull<bindings::rdma_rw_ctx>,
     tag: Tag,
@@ -372,114 +518,168 @@ impl Context<'_> {
             .inspect_err(|_| unsafe { registered::disarm(self.regs(), bad) })
     }
 
+    /// Which init has made this context.
+    #[inline]
+    fn form(&mut self) -> Form {
+        let ctx = self.raw.as_ptr();
+
+        match self.tag {
+            Tag::Iova => return Form::Bvec,
+            Tag::Single | Tag::Multi | Tag::Registered | Tag::Signature => {}
+        }
+
+        // SAFETY: By the type invariant; any bytes will do.
+        let origin = unsafe { Origin::place(ctx).read() };
+        // SAFETY: As above.
+        if origin.seal != unsafe { Origin::seal(ctx, origin.list, origin.nents) } {
+            return match self.tag {
+                Tag::Signature => Form::Signature((ptr::null_mut(), 0), (ptr::null_mut(), 0)),
+                _ => Form::Unknown,
+            };
+        }
+
+        let list = (origin.list, origin.nents);
+        match (self.tag, self.regs().first()) {
+            (Tag::Signature, Some(reg)) => Form::Signature(list, (reg.sgt.sgl, reg.sgt.orig_nents)),
+            _ if list.0.is_null() => Form::Bvec,
+            _ => Form::Sg(list),
+        }
+    }
+
     /// Releases a context made from a scatterlist. See [`crate::rdma_rw_ctx_destroy`].
+    ///
+    /// One of another form is released as what it is, with one warning.
     ///
     /// # Safety
     ///
-    /// The device must be done with the context, and `qp`, `sg` and `sg_cnt` must be those of its
-    /// init.
+    /// The device must be done with the context, and `qp` and `list` must be those of its init.
     #[inline]
-    pub(crate) unsafe fn destroy_sg(
-        self,
-        qp: &Qp,
-        sg: *mut bindings::scatterlist,
-        sg_cnt: u32,
-        dir: Direction,
-    ) {
-        let device = qp.device();
+    pub(crate) unsafe fn destroy_sg(mut self, qp: &Qp, list: RawList, dir: Direction) {
+        let form = self.form();
 
-        match self.tag {
-            Tag::Single => {}
-            Tag::Multi => {
-                let (sges, wrs) = self.map();
-
-                // SAFETY: By the type invariant; either is an allocation or null.
-                unsafe {
-                    kfree(wrs);
-                    kfree(sges);
-                }
-            }
-            Tag::Registered | Tag::Signature => {
-                // SAFETY: By this function's safety requirement.
-                let own_table = unsafe { self.release_regs(qp, dir) };
-                if warn_on_once!(own_table) {
-                    // An array's context: the list is not mapped.
-                    return;
-                }
-            }
-            Tag::Iova => {
-                warn_on_once!(true);
-                // SAFETY: By this function's safety requirement.
-                unsafe { self.release_iova(device, dir) };
-                return;
+        warn_on_once!(matches!(form, Form::Bvec | Form::Signature(..)));
+        // SAFETY: By this function's safety requirement; notes are of the context's own init.
+        unsafe {
+            match form {
+                Form::Sg(_) | Form::Unknown => self.release_sg(qp, list, dir),
+                Form::Bvec => self.release_bvec(qp, dir),
+                Form::Signature(_, prot) => self.release_signature(qp, list, prot, dir),
             }
         }
-
-        // SAFETY: By this function's safety requirement.
-        unsafe { unmap_sg(device, (sg, sg_cnt), dir) };
     }
 
     /// Releases a context made from an array of `bio_vec`. See
     /// [`crate::rdma_rw_ctx_destroy_bvec`].
     ///
+    /// One of another form is released as what it is, with one warning.
+    ///
     /// # Safety
     ///
     /// The device must be done with the context, and `qp` must be that of its init.
     #[inline]
-    pub(crate) unsafe fn destroy_bvec(self, qp: &Qp, dir: Direction) {
-        let device = qp.device();
+    pub(crate) unsafe fn destroy_bvec(mut self, qp: &Qp, dir: Direction) {
+        let form = self.form();
 
-        match self.tag {
-            // SAFETY: The SGE is this context's, with a mapping of its own.
-            Tag::Single => unsafe {
-                let sge = &raw const (*self.raw.as_ptr()).__bindgen_anon_1.single.sge;
-
-                unmap_sges(device, dir, slice::from_ref(&*sge));
-            },
-            Tag::Multi => {
-                // SAFETY: By this function's safety requirement.
-                unsafe { self.unmap_multi(device, dir) };
-
-                let (sges, wrs) = self.map();
-                // SAFETY: By the type invariant. The work requests lie behind the SGEs, unless
-                // there is no allocation but theirs.
-                unsafe {
-                    if warn_on_once!(sges.is_null()) {
-                        kfree(wrs);
-                    }
-                    kfree(sges);
-                }
+        warn_on_once!(matches!(form, Form::Sg(_) | Form::Signature(..)));
+        // SAFETY: By this function's safety requirement; notes are of the context's own init.
+        unsafe {
+            match form {
+                Form::Bvec | Form::Unknown => self.release_bvec(qp, dir),
+                Form::Sg(list) => self.release_sg(qp, list, dir),
+                Form::Signature(data, prot) => self.release_signature(qp, data, prot, dir),
             }
-            Tag::Registered | Tag::Signature => {
-                // SAFETY: By this function's safety requirement.
-                let own_table = unsafe { self.release_regs(qp, dir) };
-                warn_on_once!(!own_table);
-            }
-            // SAFETY: By this function's safety requirement.
-            Tag::Iova => unsafe { self.release_iova(device, dir) },
         }
     }
 
     /// Releases a context with protection information. See
     /// [`crate::rdma_rw_ctx_destroy_signature`].
     ///
+    /// One of another form is released as what it is, with one warning.
+    ///
     /// # Safety
     ///
     /// The device must be done with the context, and `qp` and both lists must be those of its init.
     pub(crate) unsafe fn destroy_signature(
-        self,
+        mut self,
         qp: &Qp,
-        data: (*mut bindings::scatterlist, u32),
-        prot: (*mut bindings::scatterlist, u32),
+        data: RawList,
+        prot: RawList,
         dir: Direction,
     ) {
-        if warn_on_once!(self.tag != Tag::Signature) {
-            // Data alone, then.
-            // SAFETY: By this function's safety requirement.
-            unsafe { self.destroy_sg(qp, data.0, data.1, dir) };
-            return;
-        }
+        let form = self.form();
 
+        warn_on_once!(!matches!(form, Form::Signature(..)));
+        // SAFETY: By this function's safety requirement; notes are of the context's own init.
+        unsafe {
+            match form {
+                Form::Signature(..) => self.release_signature(qp, data, prot, dir),
+                Form::Sg(_) | Form::Unknown => self.release_sg(qp, data, dir),
+                Form::Bvec => self.release_bvec(qp, dir),
+            }
+        }
+    }
+
+    /// Releases a context over a scatterlist of its caller.
+    ///
+    /// # Safety
+    ///
+    /// The device must be done with the context, whose form this must be, and `qp`, `list` and
+    /// `dir` must be those of its init.
+    #[inline]
+    unsafe fn release_sg(self, qp: &Qp, list: RawList, dir: Direction) {
+        // SAFETY: By this function's safety requirement, and the type invariant: what there is to
+        // free are allocations or null.
+        unsafe {
+            match self.tag {
+                Tag::Single | Tag::Iova => {}
+                Tag::Multi => {
+                    let (sges, wrs) = self.map();
+
+                    kfree(wrs);
+                    kfree(sges);
+                }
+                Tag::Registered | Tag::Signature => self.release_regs(qp, dir),
+            }
+            unmap_sg(qp.device(), list, dir);
+        }
+    }
+
+    /// Releases a context over an array of `bio_vec`.
+    ///
+    /// # Safety
+    ///
+    /// The device must be done with the context, whose form this must be, and `qp` and `dir` must
+    /// be those of its init.
+    #[inline]
+    unsafe fn release_bvec(self, qp: &Qp, dir: Direction) {
+        let device = qp.device();
+
+        // SAFETY: By this function's safety requirement, and the type invariant: every SGE has a
+        // mapping of its own, and the work requests lie behind the SGEs.
+        unsafe {
+            match self.tag {
+                Tag::Single => {
+                    let sge = &raw const (*self.raw.as_ptr()).__bindgen_anon_1.single.sge;
+
+                    unmap_sges(device, dir, slice::from_ref(&*sge));
+                }
+                Tag::Multi => {
+                    self.unmap_multi(device, dir);
+                    kfree(self.map().0);
+                }
+                Tag::Registered | Tag::Signature => self.release_regs(qp, dir),
+                Tag::Iova => self.release_iova(device, dir),
+            }
+        }
+    }
+
+    /// Releases a context with protection information.
+    ///
+    /// # Safety
+    ///
+    /// The device must be done with the context, whose form this must be, and `qp`, the lists and
+    /// `dir` must be those of its init.
+    unsafe fn release_signature(self, qp: &Qp, data: RawList, prot: RawList, dir: Direction) {
         // SAFETY: By this function's safety requirement.
         unsafe {
             self.release_regs(qp, dir);
@@ -526,36 +726,34 @@ impl Context<'_> {
         }
     }
 
-    /// Gives all MRs back, and releases the scatterlist that the context owns. Returns whether
-    /// there was one.
+    /// Gives all MRs back, and releases the scatterlist that the context owns, if any.
     ///
     /// # Safety
     ///
     /// The device must be done with the context, and `qp` and `dir` must be those of its init.
     #[inline]
-    unsafe fn release_regs(mut self, qp: &Qp, dir: Direction) -> bool {
+    unsafe fn release_regs(mut self, qp: &Qp, dir: Direction) {
         let kind = match self.tag {
             Tag::Signature => Kind::Integrity,
             _ => Kind::Data,
         };
         let regs = self.regs();
-        let Some(table) = regs.first().map(|reg| reg.sgt) else {
-            return false;
-        };
+        let table = regs.first().map(|reg| reg.sgt);
 
         for reg in regs.iter() {
             // SAFETY: By the type invariant; nothing of the context is used any more.
             unsafe { registered::put(qp, kind, reg) };
         }
 
-        let own_table = !table.sgl.is_null();
-        if own_table {
-            // SAFETY: By this function's safety requirement.
-            unsafe { registered::release_table(qp.device(), dir, table) };
+        match table {
+            Some(table) if kind == Kind::Data && !table.sgl.is_null() => {
+                // SAFETY: By this function's safety requirement.
+                unsafe { registered::release_table(qp.device(), dir, table) };
+            }
+            _ => {}
         }
         // SAFETY: By the type invariant this is an allocation, and goes out of use.
         unsafe { kfree(regs.as_mut_ptr()) };
-        own_table
     }
 
     /// Unlinks and frees the IOVA range.
@@ -585,7 +783,7 @@ impl Context<'_> {
 ///
 /// The list must be null, empty, or mapped for this device and direction.
 #[inline]
-unsafe fn unmap_sg(device: &Device, list: (*mut bindings::scatterlist, u32), dir: Direction) {
+unsafe fn unmap_sg(device: &Device, list: RawList, dir: Direction) {
     // SAFETY: By this function's safety requirement.
     if let Ok(list) = unsafe { SgSource::from_raw(list.0, list.1) } {
         // SAFETY: As above.

@@ -102,6 +102,12 @@ impl<'a> MappedSg<'a> {
         self.list.as_raw()
     }
 
+    /// Number of entries, before any DMA coalescing.
+    #[inline]
+    pub(super) fn orig_nents(&self) -> NonZeroU32 {
+        self.list.nents()
+    }
+
     /// Number of entries as mapped.
     #[inline]
     pub(super) fn nents(&self) -> NonZeroU32 {

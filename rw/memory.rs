@@ -56,7 +56,7 @@ pub(super) unsafe fn kfree<T>(memory: *mut T) {
     unsafe { bindings::kfree(memory.cast()) };
 }
 
-/// A growing array within an allocation of fixed size.
+/// A growing array in one allocation.
 ///
 /// # Invariants
 ///
@@ -83,21 +83,38 @@ impl<T: Copy> Array<T> {
         })
     }
 
-    /// Adds an element.
+    /// Adds an element. Moves the others where there is no room, which may sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` where there is no room.
+    /// `ENOMEM`, with the array as it was.
     #[inline]
     pub(super) fn push(&mut self, element: T) -> Result {
         if self.len >= self.capacity {
-            return Err(EINVAL);
+            self.grow()?;
         }
 
         // SAFETY: By the type invariant there is room for this element.
         unsafe { self.start.add(self.len as usize).write(element) };
         // INVARIANT: One more is written. The sum is at most `capacity`.
         self.len = self.len.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Makes room for as many elements again as there are.
+    #[cold]
+    fn grow(&mut self) -> Result {
+        let mut larger = Self::new(self.capacity.checked_mul(2).ok_or(ENOMEM)?)?;
+
+        // SAFETY: Both are arrays of their own, with that many elements or more.
+        unsafe {
+            larger
+                .start
+                .copy_from_nonoverlapping(self.start, self.len as usize);
+        }
+        // INVARIANT: That many elements are written.
+        larger.len = self.len;
+        *self = larger;
         Ok(())
     }
 

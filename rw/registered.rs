@@ -4,6 +4,7 @@
 //! what the MR was registered for before.
 
 use core::mem;
+use core::num::NonZeroU32;
 use core::ptr::{
     self,
     NonNull, //
@@ -147,7 +148,8 @@ impl<'a> Registrations<'a> {
         Ok(())
     }
 
-    /// Links all work requests and leaves everything to a context, `table` with it. Returns the
+    /// Links all work requests and leaves everything to a context, with `table` in
+    /// the first registration. Returns the
     /// number of work requests.
     #[inline]
     pub(super) fn keep(mut self, slot: &mut Slot<'_>, table: bindings::sg_table) -> c_int {
@@ -177,7 +179,7 @@ impl Drop for Registrations<'_> {
 }
 
 /// The `sgt` of registrations that own no scatterlist.
-pub(super) const NO_TABLE: bindings::sg_table = bindings::sg_table {
+const NO_TABLE: bindings::sg_table = bindings::sg_table {
     sgl: ptr::null_mut(),
     nents: 0,
     orig_nents: 0,
@@ -332,39 +334,59 @@ pub(super) unsafe fn disarm(
     unsafe { link(regs.as_mut_ptr(), regs.len()) };
 }
 
+/// What is to be done about memory that does not fit MRs of an entry a page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Misfit {
+    /// Nothing: the caller does without MRs.
+    Refuse,
+    /// An MR starts anew at every gap, and wherever the last one has no page left.
+    Split,
+}
+
 /// Registers mapped memory with as many MRs as it takes.
+///
+/// # Errors
+///
+/// `EAGAIN` where the pool has too few MRs, `EINVAL` where the memory does not fit and is not to be
+/// split, or the device does not take it, `ENOMEM`.
 #[inline]
-fn register<'a>(transfer: &Transfer<'a>, mut cursor: Cursor<'_>) -> Result<Registrations<'a>> {
+fn register<'a>(
+    transfer: &Transfer<'a>,
+    mut cursor: Cursor<'_>,
+    misfit: Misfit,
+) -> Result<Registrations<'a>> {
     let pages = transfer.qp.mr_pages();
     let mut remote = transfer.remote;
     let mut regs = Registrations::new(transfer.qp, Kind::Data, div_round_up(cursor.left(), pages))?;
 
     while cursor.left() != 0 {
         let mr = regs.take_mr()?;
-        let len = map(&mr, &mut cursor, pages.get())?;
+        let nents = cursor.left().min(pages.get());
 
+        if map(&mr, cursor.as_raw(), nents, cursor.offset()) {
+            cursor.skip(nents);
+        } else if misfit == Misfit::Split {
+            map_split(&mr, &mut cursor, pages)?;
+        } else {
+            return Err(EINVAL);
+        }
+
+        let len = mapped_len(&mr);
         regs.push(mr, transfer, remote, len)?;
         remote = remote.advanced(u64::from(len));
     }
     Ok(regs)
 }
 
-/// Maps memory into an MR, an entry for each of its pages, and moves the cursor behind it. Returns
-/// the number of bytes.
-///
-/// # Errors
-///
-/// `EINVAL` where the device does not take all of those entries.
+/// Maps `nents` entries from `sg` on into an MR, without the first `offset` bytes. Returns whether
+/// the device took all of them.
 #[inline]
-fn map(mr: &Mr<'_>, cursor: &mut Cursor<'_>, pages: u32) -> Result<u32> {
-    let nents = cursor.left().min(pages);
-    let mut offset = cursor.offset();
-
+fn map(mr: &Mr<'_>, sg: *mut bindings::scatterlist, nents: u32, mut offset: u32) -> bool {
     // SAFETY: The MR is valid and nobody else's, and the list has that many entries.
     let mapped = unsafe {
         bindings::ib_map_mr_sg(
             mr.as_raw(),
-            cursor.as_raw(),
+            sg,
             // CAST: Not more than the largest MR has pages.
             nents as c_int,
             &mut offset,
@@ -372,12 +394,27 @@ fn map(mr: &Mr<'_>, cursor: &mut Cursor<'_>, pages: u32) -> Result<u32> {
             kernel::page::PAGE_SIZE as u32,
         )
     };
-    if u32::try_from(mapped).is_ok_and(|mapped| mapped >= nents) {
-        cursor.skip(nents);
-        Ok(mapped_len(mr))
-    } else {
-        Err(EINVAL)
+
+    u32::try_from(mapped).is_ok_and(|mapped| mapped >= nents)
+}
+
+/// Maps as much as fits an MR of `pages` pages: up to a gap, or to the middle of an entry. Moves
+/// the cursor behind it.
+///
+/// # Errors
+///
+/// `EINVAL` where that is no less than the device did not take before, or it does not take this.
+#[cold]
+fn map_split(mr: &Mr<'_>, cursor: &mut Cursor<'_>, pages: NonZeroU32) -> Result {
+    let before = cursor.clone();
+    let run = cursor.take_run(pages).ok_or(EINVAL)?;
+
+    if run.nents() == before.left().min(pages.get()) && run.is_whole() {
+        return Err(EINVAL);
     }
+    map(mr, run.as_raw(), run.nents(), 0)
+        .then_some(())
+        .ok_or(EINVAL)
 }
 
 /// Number of bytes that were last mapped into an MR.
@@ -398,8 +435,9 @@ pub(super) fn init_sg(
     slot: &mut Slot<'_>,
     transfer: &Transfer<'_>,
     cursor: Cursor<'_>,
+    misfit: Misfit,
 ) -> Result<c_int> {
-    Ok(register(transfer, cursor)?.keep(slot, NO_TABLE))
+    Ok(register(transfer, cursor, misfit)?.keep(slot, NO_TABLE))
 }
 
 /// Makes a context for an array of `bio_vec`, over a scatterlist that the context owns.
@@ -418,7 +456,7 @@ pub(super) fn init_bvec(
     // the context is destroyed.
     let list = unsafe { SgSource::from_raw(entries.as_mut_slice().as_mut_ptr(), entries.len())? };
     let mapped = MappedSg::new(transfer.qp.device(), list, transfer.dir)?;
-    let regs = register(transfer, Cursor::new(&mapped, 0)?)?;
+    let regs = register(transfer, Cursor::new(&mapped, 0)?, Misfit::Split)?;
     let table = bindings::sg_table {
         sgl: list.as_raw(),
         nents: mapped.nents().get(),

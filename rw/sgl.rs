@@ -88,6 +88,25 @@ unsafe fn dma_len(sg: *const bindings::scatterlist) -> u32 {
     }
 }
 
+/// Sets the length of an entry as mapped for DMA.
+///
+/// # Safety
+///
+/// `sg` must be valid and nobody else's.
+unsafe fn set_dma_len(sg: *mut bindings::scatterlist, len: u32) {
+    // SAFETY: By this function's safety requirement.
+    unsafe {
+        #[cfg(CONFIG_NEED_SG_DMA_LENGTH)]
+        {
+            (*sg).dma_length = len;
+        }
+        #[cfg(not(CONFIG_NEED_SG_DMA_LENGTH))]
+        {
+            (*sg).length = len;
+        }
+    }
+}
+
 /// The entry after another, across the links between chained tables.
 ///
 /// # Safety
@@ -213,6 +232,153 @@ impl<'a> Cursor<'a> {
             self.sg = unsafe { next_entry(self.sg) };
         }
         Some(segment)
+    }
+}
+
+impl Cursor<'_> {
+    /// Takes the longest run of memory from here on that a table of `pages` pages can hold: inner
+    /// ends and starts lie on the borders of pages, or follow each other without a gap.
+    ///
+    /// Moves on behind it, be that within an entry. None at the end.
+    pub(super) fn take_run(&mut self, pages: NonZeroU32) -> Option<Run> {
+        let mut run = Run::new(self)?;
+        let mut left = u64::from(pages.get());
+        let mut end = None;
+
+        loop {
+            let here = self.clone();
+            let Some(segment) = self.next_segment() else {
+                break;
+            };
+            let start = segment.addr;
+            let in_page = start & PAGE_OFFSET;
+
+            // The part of the first page that lies before the segment, if that page is taken.
+            let taken = match end {
+                Some(end) if end == start => in_page != 0,
+                Some(end) if (end | start) & PAGE_OFFSET != 0 => {
+                    *self = here;
+                    break;
+                }
+                _ => false,
+            };
+
+            // Bytes from the start of the segment to the end of the last page that is left.
+            let room = left
+                .wrapping_add(u64::from(taken))
+                .wrapping_shl(kernel::page::PAGE_SHIFT as u32)
+                .saturating_sub(in_page);
+            if room == 0 {
+                *self = here;
+                break;
+            }
+
+            // CAST: Not more than the length, which has 32 bits.
+            let len = u64::from(segment.len).min(room) as u32;
+            run.nents = run.nents.wrapping_add(1);
+            if len < segment.len {
+                run.cut_tail(here.sg, len);
+                // Where the first entry is the last one too, its cut head counts again.
+                let cut = if run.nents == 1 { run.head } else { 0 };
+                *self = here;
+                self.offset = cut.wrapping_add(len);
+                break;
+            }
+
+            end = Some(start.wrapping_add(u64::from(len)));
+            let used = in_page
+                .wrapping_add(u64::from(len))
+                .div_ceil(kernel::page::PAGE_SIZE as u64)
+                .wrapping_sub(u64::from(taken));
+            left = left.saturating_sub(used);
+        }
+        Some(run)
+    }
+}
+
+/// Bits of an address that count within a page.
+const PAGE_OFFSET: u64 = kernel::page::PAGE_SIZE as u64 - 1;
+
+/// Entries of a list, the first and the last of them cut to a part; made whole again on drop.
+///
+/// A device is told which entries to register, and where in the first to start, but some do not
+/// listen to the latter and none is told where in the last one to end.
+///
+/// # Invariants
+///
+/// `first` heads at least `nents` entries of a mapped list in the borrow of a [`Cursor`]. Each part
+/// cut off is noted.
+pub(super) struct Run {
+    first: *mut bindings::scatterlist,
+    nents: u32,
+    head: u32,
+    tail: Option<(*mut bindings::scatterlist, u32)>,
+}
+
+impl Run {
+    /// A run of no entries yet, at a cursor that is not at the end. Cuts off what lies before it.
+    fn new(cursor: &mut Cursor<'_>) -> Option<Self> {
+        if cursor.left == 0 {
+            return None;
+        }
+
+        let head = cursor.offset;
+        // INVARIANT: Noted here.
+        let run = Self {
+            first: cursor.sg,
+            nents: 0,
+            head,
+            tail: None,
+        };
+
+        // SAFETY: By the invariant of `Cursor` this is a mapped entry, longer than the offset, and
+        // its list is nobody else's.
+        unsafe {
+            (*run.first).dma_address = (*run.first).dma_address.wrapping_add(u64::from(head));
+            set_dma_len(run.first, dma_len(run.first).wrapping_sub(head));
+        }
+        cursor.offset = 0;
+        Some(run)
+    }
+
+    /// Leaves `len` bytes of the last entry.
+    fn cut_tail(&mut self, last: *mut bindings::scatterlist, len: u32) {
+        // SAFETY: The caller has just seen this entry of the list, which is nobody else's.
+        unsafe {
+            // INVARIANT: Noted here.
+            self.tail = Some((last, dma_len(last)));
+            set_dma_len(last, len);
+        }
+    }
+
+    /// First entry.
+    pub(super) fn as_raw(&self) -> *mut bindings::scatterlist {
+        self.first
+    }
+
+    /// Number of entries.
+    pub(super) fn nents(&self) -> u32 {
+        self.nents
+    }
+
+    /// Whether the last entry is in it to its end.
+    pub(super) fn is_whole(&self) -> bool {
+        self.tail.is_none()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant. The last entry is made whole first, in case that it is the
+        // first one.
+        unsafe {
+            if let Some((last, len)) = self.tail {
+                set_dma_len(last, len);
+            }
+            (*self.first).dma_address =
+                (*self.first).dma_address.wrapping_sub(u64::from(self.head));
+            set_dma_len(self.first, dma_len(self.first).wrapping_add(self.head));
+        }
     }
 }
 

@@ -13,8 +13,7 @@ use super::{
     registered::{
         mapped_len,
         Kind,
-        Registrations,
-        NO_TABLE, //
+        Registrations, //
     },
     Slot,
     Transfer, //
@@ -78,5 +77,11 @@ pub(super) fn init(
     }
 
     regs.push(mr, transfer, transfer.remote, len)?;
-    Ok(regs.keep(slot, NO_TABLE))
+    // For a destroy that does not name it.
+    let prot = bindings::sg_table {
+        sgl: prot_sgl,
+        nents: prot_nents,
+        orig_nents: prot.map_or(0, |prot| prot.orig_nents().get()),
+    };
+    Ok(regs.keep(slot, prot))
 }

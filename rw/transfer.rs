@@ -13,7 +13,10 @@ use super::{
     dma::MappedSg,
     iova,
     multi,
-    registered,
+    registered::{
+        self,
+        Misfit, //
+    },
     sgl::Cursor,
     signature,
     single,
@@ -100,9 +103,10 @@ impl Transfer<'_> {
     ///
     /// Returns the number of work requests. See [`crate::rdma_rw_ctx_init`].
     #[inline]
-    pub(crate) fn init_sg(&self, mut slot: Slot<'_>, list: SgSource, offset: u32) -> Result<c_int> {
+    pub(crate) fn init_sg(&self, slot: Slot<'_>, list: SgSource, offset: u32) -> Result<c_int> {
         let mapped = MappedSg::new(self.qp.device(), list, self.dir)?;
-        let count = self.init_mapped(&mut slot, Cursor::new(&mapped, offset)?)?;
+        let cursor = Cursor::new(&mapped, offset)?;
+        let count = self.init_mapped(&mut slot.of_list(list), cursor)?;
 
         mapped.keep();
         Ok(count)
@@ -113,12 +117,14 @@ impl Transfer<'_> {
     fn init_mapped(&self, slot: &mut Slot<'_>, mut cursor: Cursor<'_>) -> Result<c_int> {
         match self.mr_use(cursor.left()) {
             MrUse::Direct => {}
-            MrUse::Preferred => match registered::init_sg(slot, self, cursor.clone()) {
-                // No MR is left: SGEs it is.
-                Err(e) if e == EAGAIN => {}
-                result => return result,
-            },
-            MrUse::Required => return registered::init_sg(slot, self, cursor),
+            MrUse::Preferred => {
+                match registered::init_sg(slot, self, cursor.clone(), Misfit::Refuse) {
+                    // No MR is left, or this memory does not fit: SGEs it is.
+                    Err(e) if e == EAGAIN || e == EINVAL => {}
+                    result => return result,
+                }
+            }
+            MrUse::Required => return registered::init_sg(slot, self, cursor, Misfit::Split),
         }
 
         // A QP without SGEs can do neither.
@@ -159,12 +165,13 @@ impl Transfer<'_> {
     /// Returns the number of work requests. See [`crate::rdma_rw_ctx_signature_init`].
     pub(crate) fn init_signature(
         &self,
-        mut slot: Slot<'_>,
+        slot: Slot<'_>,
         data: SgSource,
         prot: Option<SgSource>,
         attrs: &bindings::ib_sig_attrs,
     ) -> Result<c_int> {
         let device = self.qp.device();
+        let mut slot = slot.of_list(data);
         let data = MappedSg::new(device, data, self.dir)?;
         let prot = match prot {
             Some(prot) => Some(MappedSg::new(device, prot, self.dir)?),
