@@ -1,0 +1,57 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# SMB Direct: ksmbd serves a share, the kernel's client of the same guest
+# mounts it as SMB 3.1.1 over RDMA. Environment: IMPL, DEV, FILE_MIB.
+# shellcheck source=scripts/guest/lib.sh
+. /payload/guest/lib.sh
+
+SERVED=/srv/share
+MOUNT=/mnt/smb
+
+server_up() {
+	null_block nullb0 512
+	mke2fs -q -F -t ext4 /dev/nullb0
+	mkdir -p "$SERVED" "$MOUNT" /etc/ksmbd
+	mount /dev/nullb0 "$SERVED"
+	cat >/etc/ksmbd/ksmbd.conf <<-END
+	[global]
+		netbios name = guest
+		server min protocol = SMB3_11
+	[share]
+		path = $SERVED
+		read only = no
+	END
+	ksmbd.adduser -a -p secret user
+	modprobe ksmbd
+	ksmbd.mountd
+	wait_for 20 "the server" ss -Hltn 'sport = :445'
+}
+
+server_down() {
+	ksmbd.control -s
+	wait_for 20 "the end of the share" umount "$SERVED"
+	unload ksmbd
+	no_null_block nullb0
+}
+
+# round MIB
+round() {
+	step "SMB 3.1.1, files of up to $1 MiB"
+	mount -t cifs -o "vers=3.1.1,rdma,username=user,password=secret,cache=strict" "//$ADDRESS/share" "$MOUNT"
+	grep -q " $MOUNT cifs.*[ ,]rdma[, ]" /proc/mounts || fail "the mount is not over RDMA"
+	file_io "$MOUNT" "$SERVED" "$1"
+	umount "$MOUNT"
+}
+
+rdma_up "$DEV"
+require_implementation "$IMPL"
+server_up
+paths_start
+rust_calls round 1
+round "${FILE_MIB:-8}"
+paths_stop
+server_down
+unload cifs
+rdma_down
+require_paths "$DEV" sg
