@@ -25,4 +25,10 @@ void *rdma_rw_c_kmalloc(size_t size);
 u64 rdma_rw_c_page_phys(const struct page *page);
 u64 rdma_rw_c_page_virt(const struct page *page);
 
+/* takeover/: only where this project takes over from C on a running kernel. */
+extern u32 rdma_rw_c_load;
+void rdma_rw_c_count_made(struct rdma_rw_ctx *ctx);
+void rdma_rw_c_count_released(struct rdma_rw_ctx *ctx);
+struct page *rdma_rw_c_spare_page(void);
+
 #endif

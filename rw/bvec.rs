@@ -33,6 +33,9 @@ pub(crate) struct BvecSource<'a> {
     done: u32,
     /// Bytes left to transfer.
     left: u32,
+    /// Number of entries of the whole array.
+    #[cfg(rdma_rw_takeover)]
+    nr_array: u32,
 }
 
 /// Contiguous memory within one `bio_vec`.
@@ -95,6 +98,8 @@ impl BvecSource<'_> {
             },
             done: iter.bi_offset,
             left: iter.bi_size,
+            #[cfg(rdma_rw_takeover)]
+            nr_array: nr_bvec,
         })
     }
 
@@ -149,6 +154,8 @@ pub(super) struct MappedPieces<'a> {
     dir: Direction,
     mapper: PageMapper<'a>,
     source: BvecSource<'a>,
+    #[cfg(rdma_rw_takeover)]
+    nr_array: u32,
 }
 
 impl<'a> MappedPieces<'a> {
@@ -165,6 +172,8 @@ impl<'a> MappedPieces<'a> {
             device,
             dir,
             mapper: PageMapper::new(device, dir, &first),
+            #[cfg(rdma_rw_takeover)]
+            nr_array: source.nr_array,
             source,
         })
     }
@@ -178,7 +187,15 @@ unsafe impl Segments for MappedPieces<'_> {
 
     #[inline]
     fn bound(&self) -> u32 {
-        self.source.nr_bvecs()
+        #[cfg(rdma_rw_takeover)]
+        {
+            // As many as C looks at, those before the first one that is used included.
+            self.nr_array
+        }
+        #[cfg(not(rdma_rw_takeover))]
+        {
+            self.source.nr_bvecs()
+        }
     }
 
     #[inline]
@@ -187,6 +204,19 @@ unsafe impl Segments for MappedPieces<'_> {
             Some(piece) => self.mapper.map(&piece).map(Some),
             None => Ok(None),
         }
+    }
+
+    #[cfg(rdma_rw_takeover)]
+    fn spare(&mut self) -> Result<Segment> {
+        // SAFETY: The page is there as long as this code is.
+        let page = unsafe { bindings::rdma_rw_c_spare_page() };
+
+        self.mapper.map(&Piece {
+            page,
+            offset: 0,
+            // CAST: 64 KiB at most.
+            len: kernel::page::PAGE_SIZE as u32,
+        })
     }
 
     #[inline]

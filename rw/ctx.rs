@@ -14,6 +14,7 @@ use kernel::error::to_result;
 use kernel::prelude::*;
 
 use super::{
+    count,
     dma::{
         unmap_sges,
         MappedSg,
@@ -97,7 +98,8 @@ impl Tag {
 struct Origin {
     /// The caller's scatterlist; null for an array of `bio_vec`.
     list: *mut bindings::scatterlist,
-    /// Number of its entries.
+    /// Number of its entries; for an array, of SGEs with a mapping of their own, where they are in
+    /// an allocation.
     nents: u32,
     /// Tells a note from what C leaves there.
     seal: u32,
@@ -147,8 +149,9 @@ impl Origin {
         }
     }
 
-    /// What a note of this content in this context is sealed with. A context that C has written
-    /// over an older one differs from it in what the seal covers, or in nothing.
+    /// What a note of this content in this context is sealed with, while this module is loaded. A
+    /// context that C has written over an older one differs from it in what the seal covers, or in
+    /// nothing.
     ///
     /// # Safety
     ///
@@ -164,7 +167,10 @@ impl Origin {
         let first: u64 = unsafe { (&raw const (*ctx).__bindgen_anon_1).cast::<u64>().read() };
         // SAFETY: As above.
         let tag = unsafe { (*ctx).type_ };
+        // SAFETY: Set before anything runs here.
+        let load = u64::from(unsafe { bindings::rdma_rw_c_load });
         let mixed = (ctx as u64)
+            ^ load.rotate_left(32)
             ^ (list as u64).rotate_left(17)
             ^ first.rotate_left(34)
             ^ u64::from(nents).rotate_left(51)
@@ -197,8 +203,8 @@ type RawList = (*mut bindings::scatterlist, u32);
 enum Form {
     /// `rdma_rw_ctx_init()`, over this list.
     Sg(RawList),
-    /// `rdma_rw_ctx_init_bvec()`.
-    Bvec,
+    /// `rdma_rw_ctx_init_bvec()`, with this many SGEs in an allocation.
+    Bvec(u32),
     /// `rdma_rw_ctx_signature_init()`, over these lists of data and protection information.
     Signature(RawList, RawList),
     /// An init of C, which leaves no note: the caller's word counts.
@@ -244,12 +250,13 @@ impl Slot<'_> {
         }
     }
 
-    /// Notes where the context's memory comes from, once all the rest is written.
+    /// Notes where the context's memory comes from, once all the rest is written: an array's
+    /// context may have `nr_sges` SGEs in an allocation.
     #[inline]
-    fn write_origin(&mut self) {
+    fn write_origin(&mut self, nr_sges: u32) {
         let (list, nents) = match &self.list {
             Some(list) => (list.as_raw(), list.nents().get()),
-            None => (ptr::null_mut(), 0),
+            None => (ptr::null_mut(), nr_sges),
         };
         let ctx = self.raw.as_ptr();
 
@@ -266,6 +273,7 @@ impl Slot<'_> {
         unsafe {
             (*ctx).nr_ops = nr_ops;
             (*ctx).type_ = tag as u8;
+            count::made(ctx);
         }
         ctx
     }
@@ -286,10 +294,10 @@ impl Slot<'_> {
                 segment,
             );
         }
-        self.write_origin();
+        self.write_origin(0);
     }
 
-    /// Writes a context of `nr_wrs` linked work requests.
+    /// Writes a context of `nr_wrs` linked work requests over `nr_sges` SGEs.
     ///
     /// `owned_sges` and `wrs` are what C frees: where one allocation holds both SGEs and work
     /// requests, the pointer that is not its start must not be freed, as [`Context`] explains.
@@ -299,6 +307,7 @@ impl Slot<'_> {
         owned_sges: *mut bindings::ib_sge,
         wrs: *mut bindings::ib_rdma_wr,
         nr_wrs: u32,
+        nr_sges: u32,
     ) {
         let ctx = self.write_head(Tag::Multi, nr_wrs);
 
@@ -309,7 +318,7 @@ impl Slot<'_> {
             (*map).sges = owned_sges;
             (*map).wrs = wrs;
         }
-        self.write_origin();
+        self.write_origin(nr_sges);
     }
 
     /// Writes a context of `nr` linked registrations.
@@ -328,7 +337,7 @@ impl Slot<'_> {
 
         // SAFETY: By the type invariant.
         unsafe { (*ctx).__bindgen_anon_1.reg = regs };
-        self.write_origin();
+        self.write_origin(0);
     }
 
     /// Writes a context of one IOVA range.
@@ -524,7 +533,7 @@ impl Context<'_> {
         let ctx = self.raw.as_ptr();
 
         match self.tag {
-            Tag::Iova => return Form::Bvec,
+            Tag::Iova => return Form::Bvec(0),
             Tag::Single | Tag::Multi | Tag::Registered | Tag::Signature => {}
         }
 
@@ -541,7 +550,7 @@ impl Context<'_> {
         let list = (origin.list, origin.nents);
         match (self.tag, self.regs().first()) {
             (Tag::Signature, Some(reg)) => Form::Signature(list, (reg.sgt.sgl, reg.sgt.orig_nents)),
-            _ if list.0.is_null() => Form::Bvec,
+            _ if list.0.is_null() => Form::Bvec(list.1),
             _ => Form::Sg(list),
         }
     }
@@ -557,12 +566,12 @@ impl Context<'_> {
     pub(crate) unsafe fn destroy_sg(mut self, qp: &Qp, list: RawList, dir: Direction) {
         let form = self.form();
 
-        warn_on_once!(matches!(form, Form::Bvec | Form::Signature(..)));
+        warn_on_once!(matches!(form, Form::Bvec(_) | Form::Signature(..)));
         // SAFETY: By this function's safety requirement; notes are of the context's own init.
         unsafe {
             match form {
                 Form::Sg(_) | Form::Unknown => self.release_sg(qp, list, dir),
-                Form::Bvec => self.release_bvec(qp, dir),
+                Form::Bvec(nr_sges) => self.release_bvec(qp, Some(nr_sges), dir),
                 Form::Signature(_, prot) => self.release_signature(qp, list, prot, dir),
             }
         }
@@ -584,7 +593,8 @@ impl Context<'_> {
         // SAFETY: By this function's safety requirement; notes are of the context's own init.
         unsafe {
             match form {
-                Form::Bvec | Form::Unknown => self.release_bvec(qp, dir),
+                Form::Bvec(nr_sges) => self.release_bvec(qp, Some(nr_sges), dir),
+                Form::Unknown => self.release_bvec(qp, None, dir),
                 Form::Sg(list) => self.release_sg(qp, list, dir),
                 Form::Signature(data, prot) => self.release_signature(qp, data, prot, dir),
             }
@@ -614,7 +624,7 @@ impl Context<'_> {
             match form {
                 Form::Signature(..) => self.release_signature(qp, data, prot, dir),
                 Form::Sg(_) | Form::Unknown => self.release_sg(qp, data, dir),
-                Form::Bvec => self.release_bvec(qp, dir),
+                Form::Bvec(nr_sges) => self.release_bvec(qp, Some(nr_sges), dir),
             }
         }
     }
@@ -630,6 +640,7 @@ impl Context<'_> {
         // SAFETY: By this function's safety requirement, and the type invariant: what there is to
         // free are allocations or null.
         unsafe {
+            count::released(self.raw.as_ptr());
             match self.tag {
                 Tag::Single | Tag::Iova => {}
                 Tag::Multi => {
@@ -644,19 +655,21 @@ impl Context<'_> {
         }
     }
 
-    /// Releases a context over an array of `bio_vec`.
+    /// Releases a context over an array of `bio_vec`, with `nr_sges` SGEs in an allocation; where
+    /// their number is not known, with those of its work requests.
     ///
     /// # Safety
     ///
     /// The device must be done with the context, whose form this must be, and `qp` and `dir` must
     /// be those of its init.
     #[inline]
-    unsafe fn release_bvec(self, qp: &Qp, dir: Direction) {
+    unsafe fn release_bvec(self, qp: &Qp, nr_sges: Option<u32>, dir: Direction) {
         let device = qp.device();
 
         // SAFETY: By this function's safety requirement, and the type invariant: every SGE has a
         // mapping of its own, and the work requests lie behind the SGEs.
         unsafe {
+            count::released(self.raw.as_ptr());
             match self.tag {
                 Tag::Single => {
                     let sge = &raw const (*self.raw.as_ptr()).__bindgen_anon_1.single.sge;
@@ -664,8 +677,15 @@ impl Context<'_> {
                     unmap_sges(device, dir, slice::from_ref(&*sge));
                 }
                 Tag::Multi => {
-                    self.unmap_multi(device, dir);
-                    kfree(self.map().0);
+                    let (sges, _) = self.map();
+
+                    match nr_sges {
+                        Some(nr) => {
+                            unmap_sges(device, dir, slice::from_raw_parts(sges, nr as usize));
+                        }
+                        None => self.unmap_multi(device, dir),
+                    }
+                    kfree(sges);
                 }
                 Tag::Registered | Tag::Signature => self.release_regs(qp, dir),
                 Tag::Iova => self.release_iova(device, dir),
@@ -682,6 +702,7 @@ impl Context<'_> {
     unsafe fn release_signature(self, qp: &Qp, data: RawList, prot: RawList, dir: Direction) {
         // SAFETY: By this function's safety requirement.
         unsafe {
+            count::released(self.raw.as_ptr());
             self.release_regs(qp, dir);
             unmap_sg(qp.device(), prot, dir);
             unmap_sg(qp.device(), data, dir);

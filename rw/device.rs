@@ -109,7 +109,13 @@ impl Device {
     /// Whether contexts of this device may use MRs, and queues and pools are sized for that.
     #[inline]
     pub(crate) fn may_use_mrs(&self, port_num: u32) -> bool {
-        self.protocol(port_num) == Protocol::Iwarp || self.max_sgl_rd() != 0 || force_mr()
+        self.has_use_for_mrs(port_num) || force_mr()
+    }
+
+    /// Whether some transfers are better made with MRs on this device, or cannot be without.
+    #[inline]
+    pub(crate) fn has_use_for_mrs(&self, port_num: u32) -> bool {
+        self.protocol(port_num) == Protocol::Iwarp || self.max_sgl_rd() != 0
     }
 
     /// Number of pages an MR is made for; never 0, so that it can be divided by.
@@ -241,6 +247,29 @@ impl Qp {
                 Direction::Read => (*raw).max_read_sge,
             }
         })
+    }
+
+    /// Whether `force_mr` counts for this QP: one that C made without it has no MRs.
+    #[inline]
+    pub(crate) fn is_forced(&self) -> bool {
+        force_mr() && (!cfg!(rdma_rw_takeover) || self.has_mrs())
+    }
+
+    /// Whether there are MRs for data, be they in the pool or out of it.
+    ///
+    /// Nothing holds them still, but a pool that looks empty between two looks is a busy one, whose
+    /// QP can do without an MR this once.
+    fn has_mrs(&self) -> bool {
+        let raw = self.as_raw();
+
+        // SAFETY: By the type invariant. Other processors may change what is read, each of which
+        // is a word.
+        unsafe {
+            let pool = &raw mut (*raw).rdma_mrs;
+
+            (&raw const (*raw).mrs_used).read_volatile() != 0
+                || (&raw const (*pool).next).read_volatile() != pool
+        }
     }
 
     /// Number of pages that one of this QP's MRs takes.

@@ -19,6 +19,7 @@
 //! drop gives it back. An init forgets its guards as its very last step.
 
 mod bvec;
+mod count;
 mod ctx;
 mod device;
 mod dma;

@@ -74,6 +74,15 @@ pub(crate) fn fill(qp: &Qp, attr: &bindings::ib_qp_init_attr) -> Result {
         return Ok(());
     }
 
+    // The send queue was sized by C, without a thought of MRs.
+    if cfg!(rdma_rw_takeover) && !integrity && !device.has_use_for_mrs(attr.port_num) {
+        let wrs = sizing::max_send_wr(device, attr.port_num, nr, attr.create_flags);
+
+        if attr.cap.max_send_wr < wrs.min(device.max_qp_wr()) {
+            return Ok(());
+        }
+    }
+
     let pages = device.mr_pages(integrity).get();
     let data = Filled::new(qp, Pool::Data, nr, pages)?;
 

@@ -43,6 +43,10 @@ pub(super) unsafe trait Segments {
     /// [`Segments::undo`] or the destroy of a context; none at the end.
     fn next(&mut self) -> Result<Option<Segment>>;
 
+    /// A segment for an SGE that no work request has, with a mapping like the others.
+    #[cfg(rdma_rw_takeover)]
+    fn spare(&mut self) -> Result<Segment>;
+
     /// Gives back the mappings of all segments yielded so far, which these SGEs hold.
     fn undo(&self, sges: &[bindings::ib_sge]);
 }
@@ -52,8 +56,8 @@ pub(super) unsafe trait Segments {
 ///
 /// # Invariants
 ///
-/// - `memory` is an allocation in which `sges` has room for `source.bound()` SGEs, as
-///   that was at the beginning, and `wrs` for the work requests that they fill.
+/// - `memory` is an allocation in which `sges` has room for `bound` SGEs, which is
+///   `source.bound()` as that was at the beginning, and `wrs` for the work requests that they fill.
 /// - The first `nr_sges` SGEs and `nr_wrs` work requests are written, and hold all segments that
 ///   `source` has yielded.
 struct Table<S: Segments> {
@@ -61,6 +65,8 @@ struct Table<S: Segments> {
     _memory: Memory,
     sges: *mut bindings::ib_sge,
     wrs: *mut bindings::ib_rdma_wr,
+    #[cfg(rdma_rw_takeover)]
+    bound: u32,
     nr_sges: u32,
     nr_wrs: u32,
 }
@@ -97,6 +103,8 @@ impl<S: Segments> Table<S> {
             _memory: memory,
             sges: sges.as_ptr().cast(),
             wrs: wrs.as_ptr().cast(),
+            #[cfg(rdma_rw_takeover)]
+            bound,
             nr_sges: 0,
             nr_wrs: 0,
         })
@@ -121,18 +129,8 @@ impl<S: Segments> Table<S> {
 
                 // SAFETY: `source` has just yielded a segment, so it has not reached its bound
                 // before, and there is room for another SGE.
-                unsafe {
-                    self.sges
-                        .add(self.nr_sges as usize)
-                        .write(bindings::ib_sge {
-                            addr: segment.addr,
-                            length: segment.len,
-                            lkey,
-                        });
-                }
-                // INVARIANT: One more is yielded, and written.
-                // None of these wraps: a bound has 32 bits, and so has each length.
-                self.nr_sges = self.nr_sges.wrapping_add(1);
+                unsafe { self.push_sge(segment, lkey) };
+                // Neither wraps: a bound has 32 bits, and so has each length.
                 nr = nr.wrapping_add(1);
                 len = len.wrapping_add(u64::from(segment.len));
             }
@@ -146,6 +144,40 @@ impl<S: Segments> Table<S> {
             }
             remote = remote.advanced(len);
         }
+    }
+
+    /// Writes another SGE, over a segment that `source` has just yielded.
+    ///
+    /// # Safety
+    ///
+    /// There must be room for it.
+    #[inline]
+    unsafe fn push_sge(&mut self, segment: Segment, lkey: u32) {
+        // SAFETY: By this function's safety requirement.
+        unsafe {
+            self.sges
+                .add(self.nr_sges as usize)
+                .write(bindings::ib_sge {
+                    addr: segment.addr,
+                    length: segment.len,
+                    lkey,
+                });
+        }
+        // INVARIANT: One more is yielded, and written. Their number has 32 bits.
+        self.nr_sges = self.nr_sges.wrapping_add(1);
+    }
+
+    /// Writes the SGEs that are left over where an array is longer than its transfer: C unmaps one
+    /// for each entry of the array, should the context end there.
+    #[cfg(rdma_rw_takeover)]
+    fn fill_spare(&mut self, lkey: u32) -> Result {
+        while self.nr_sges < self.bound {
+            let segment = self.source.spare()?;
+
+            // SAFETY: By the type invariant there is room up to the bound.
+            unsafe { self.push_sge(segment, lkey) };
+        }
+        Ok(())
     }
 
     /// Writes another work request, over SGEs that no other one has, and links it to the last.
@@ -175,7 +207,7 @@ impl<S: Segments> Table<S> {
             ptr::null_mut()
         };
 
-        slot.write_multi(owned_sges, self.wrs, self.nr_wrs);
+        slot.write_multi(owned_sges, self.wrs, self.nr_wrs, self.nr_sges);
         // CAST: Far below the limit, since the requests lie in one allocation.
         let count = self.nr_wrs as c_int;
         mem::forget(self);
@@ -207,6 +239,8 @@ pub(super) fn init<S: Segments>(
     let mut table = Table::new(segments, max_sge)?;
 
     table.fill(transfer, max_sge)?;
+    #[cfg(rdma_rw_takeover)]
+    table.fill_spare(transfer.qp.local_dma_lkey())?;
     Ok(table.keep(slot))
 }
 

@@ -119,6 +119,9 @@ impl<'a> Registrations<'a> {
         if protocol == Protocol::Iwarp && transfer.dir == Direction::Read && self.kind == Kind::Data
         {
             rdma_wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_RDMA_READ_WITH_INV;
+            // The key that the MR will have, should C be the one that chains this.
+            // SAFETY: The MR is valid and nobody else's.
+            rdma_wr.wr.ex.invalidate_rkey = key_moved(unsafe { (*mr.as_raw()).lkey }, 1);
         }
 
         // SAFETY: The MR is valid and nobody else's.
@@ -221,6 +224,8 @@ unsafe fn link(regs: *mut bindings::rdma_rw_reg_ctx, nr: usize) -> c_int {
             count = count.wrapping_add(2);
 
             if (*(*reg).mr).need_inval {
+                // C leaves the opcode out where its init saw nothing to invalidate.
+                (*reg).inv_wr.opcode = bindings::ib_wr_opcode_IB_WR_LOCAL_INV;
                 (*reg).inv_wr.ex.invalidate_rkey = (*(*reg).mr).lkey;
                 (*reg).inv_wr.next = next;
                 next = &raw mut (*reg).inv_wr;

@@ -398,6 +398,12 @@ unsafe impl Segments for Cursor<'_> {
         Ok(self.next_segment())
     }
 
+    // Each entry that is left is yielded, so that no SGE is.
+    #[cfg(rdma_rw_takeover)]
+    fn spare(&mut self) -> Result<Segment> {
+        Err(EINVAL)
+    }
+
     // The list is mapped as a whole, by its own guard.
     #[inline]
     fn undo(&self, _sges: &[bindings::ib_sge]) {}

@@ -9,6 +9,7 @@
 use core::num::NonZeroU32;
 
 use super::{
+    device::force_mr,
     warn_on_once,
     Device, //
 };
@@ -24,10 +25,16 @@ pub(super) fn div_round_up(n: u32, by: NonZeroU32) -> u32 {
 
 /// See [`crate::rdma_rw_mr_factor`].
 pub(crate) fn mr_factor(device: &Device, port_num: u32, max_pages: u32) -> u32 {
-    let pages = if device.may_use_mrs(port_num) {
-        device.mr_pages(false)
+    let (mr, sges) = (device.mr_pages(false), device.max_sge_rd());
+    let pages = if device.has_use_for_mrs(port_num) {
+        mr
+    } else if !force_mr() {
+        sges
+    } else if cfg!(rdma_rw_takeover) {
+        // C gets the QP back one day, and may do without MRs then.
+        mr.min(sges)
     } else {
-        device.max_sge_rd()
+        mr
     };
 
     div_round_up(max_pages, pages)

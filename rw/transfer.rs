@@ -6,10 +6,7 @@ use kernel::ffi::c_int;
 use kernel::prelude::*;
 
 use super::{
-    device::{
-        force_mr,
-        Protocol, //
-    },
+    device::Protocol,
     dma::MappedSg,
     iova,
     multi,
@@ -81,7 +78,7 @@ impl Transfer<'_> {
     /// Whether the transfer must use MRs, whatever its memory looks like.
     #[inline]
     fn requires_mr(&self) -> bool {
-        (self.dir == Direction::Read && self.protocol() == Protocol::Iwarp) || force_mr()
+        (self.dir == Direction::Read && self.protocol() == Protocol::Iwarp) || self.qp.is_forced()
     }
 
     /// What MRs are to this transfer over `nents` mapped entries.
