@@ -125,9 +125,9 @@ remove() {
 	local dir
 	for dir; do
 		[[ -e $dir || -L $dir ]] || continue
-		rm -rf "$dir" 2>/dev/null && continue
-		find "$dir" -type d ! -perm -u=rwx -exec chmod u+rwx {} + || :
-		rm -rf "$dir" || die "cannot delete $dir"
+		rm -rf --one-file-system "$dir" 2>/dev/null && continue
+		find "$dir" -xdev -type d ! -perm -u=rwx -exec chmod u+rwx {} + || :
+		rm -rf --one-file-system "$dir" || die "cannot delete $dir"
 	done
 }
 
@@ -225,17 +225,22 @@ BUILDROOT=$CACHE/buildroot-$(key_of "$SUITE" "$(packages "$CLONE/scripts/configs
 # archive from RDMA_RW_MIRROR if that is set, else mmdebstrap's own default.
 debian_root() {
 	local dir=$1.part list=$2 tmp
+	local -a alone
 	tmp=$CACHE/tmp/$(basename "$1")
 	shift 2
 	# What a killed run has left behind.
-	rm -rf "$tmp"
+	rm -rf --one-file-system "$tmp"
 	mkdir -p "$tmp"
-	# Unless the caller is root, mmdebstrap works as a subordinate user, who
-	# must be able to write to the folder.
-	if ((EUID)); then
+	if ((EUID == 0)); then
+		# What root mounts for it, and all its processes, go with it.
+		alone=(setpriv --pdeathsig KILL
+			unshare --mount --pid --fork --kill-child --mount-proc)
+	else
+		# It works as a subordinate user, who must be able to write there.
 		if reachable "$CACHE"; then chmod 1777 "$tmp"; else tmp=/var/tmp; fi
+		alone=(setpriv --pdeathsig TERM)
 	fi
-	TMPDIR=$tmp mmdebstrap --variant=minbase --format=tar --include="$list" "$@" \
+	TMPDIR=$tmp "${alone[@]}" mmdebstrap --variant=minbase --format=tar --include="$list" "$@" \
 		"$SUITE" - ${RDMA_RW_MIRROR:+"$RDMA_RW_MIRROR"} |
 		tar -x -C "$dir" --no-same-owner --delay-directory-restore --exclude='./dev/*'
 }
