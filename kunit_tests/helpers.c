@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Inline functions and macros of the kernel's headers, made callable from the
+ * tests.
+ */
+#include <kunit/test-bug.h>
+#include <linux/iommu.h>
+#include <linux/kallsyms.h>
+#include <linux/module.h>
+#include <linux/pci.h>
+#include <linux/platform_device.h>
+#include <linux/preempt.h>
+#include <linux/sched.h>
+
+#include "bindings_helper.h"
+
+/* KUnit */
+
+void rdma_rw_kunit_fail(struct kunit *test, const char *file, int line,
+			const char *message)
+{
+	const struct kunit_loc loc = { .file = file, .line = line };
+	const struct kunit_fail_assert assert = {};
+
+	__kunit_do_failed_assertion(test, &loc, KUNIT_EXPECTATION,
+				    &assert.assert, kunit_fail_assert_format,
+				    "%s", message);
+}
+
+void rdma_rw_kunit_skip(struct kunit *test, const char *reason)
+{
+	kunit_mark_skipped(test, "%s", reason);
+}
+
+void rdma_rw_kunit_note(struct kunit *test, const char *message)
+{
+	kunit_info(test, "%s", message);
+}
+
+const void *rdma_rw_kunit_param(struct kunit *test)
+{
+	return test->param_value;
+}
+
+/*
+ * Lets warnings that come once only come again. Where a suppressed warning
+ * does not count as the one there is nothing to do.
+ */
+void rdma_rw_kunit_clear_once(void)
+{
+#if IS_ENABLED(CONFIG_UML) && IS_BUILTIN(CONFIG_INFINIBAND_RDMA_RW_KUNIT_TEST)
+	memset(__start_once, 0, __end_once - __start_once);
+#endif
+}
+
+/* Devices */
+
+struct ib_device *rdma_rw_kunit_alloc_device(size_t size)
+{
+	return _ib_alloc_device(size, &init_net);
+}
+
+/* An iWARP port wants a network device; nothing goes over it. */
+int rdma_rw_kunit_set_netdev(struct ib_device *dev)
+{
+	return ib_device_set_netdev(dev, init_net.loopback_dev, 1);
+}
+
+struct module *rdma_rw_kunit_module(void)
+{
+	return THIS_MODULE;
+}
+
+/* A device whose DMA goes through @ops; NULL where the kernel has no such. */
+struct device *rdma_rw_kunit_dma_device(const struct dma_map_ops *ops,
+					void *data)
+{
+	struct platform_device *pdev;
+
+	if (!IS_ENABLED(CONFIG_ARCH_HAS_DMA_OPS))
+		return NULL;
+
+	pdev = platform_device_register_simple("rdma_rw_kunit",
+					       PLATFORM_DEVID_AUTO, NULL, 0);
+	if (IS_ERR(pdev))
+		return ERR_CAST(pdev);
+
+	dma_coerce_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
+	set_dma_ops(&pdev->dev, ops);
+	dev_set_drvdata(&pdev->dev, data);
+	return &pdev->dev;
+}
+
+/* QEMU's edu device, if it is behind an IOMMU that translates. */
+struct device *rdma_rw_kunit_pci_device(void)
+{
+	struct iommu_domain *domain;
+	struct pci_dev *pdev;
+
+	pdev = pci_get_device(0x1234, 0x11e8, NULL);
+	if (!pdev)
+		return NULL;
+
+	domain = iommu_get_domain_for_dev(&pdev->dev);
+	if (!domain || !iommu_is_dma_domain(domain)) {
+		pci_dev_put(pdev);
+		return NULL;
+	}
+
+	dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(48));
+	return &pdev->dev;
+}
+
+void rdma_rw_kunit_put_dma_device(struct device *dev)
+{
+	if (dev_is_pci(dev))
+		pci_dev_put(to_pci_dev(dev));
+	else
+		platform_device_unregister(to_platform_device(dev));
+}
+
+u64 rdma_rw_kunit_iova_to_phys(struct device *dev, u64 iova)
+{
+	struct iommu_domain *domain = iommu_get_domain_for_dev(dev);
+
+	return domain ? iommu_iova_to_phys(domain, iova) : 0;
+}
+
+void *rdma_rw_kunit_phys_to_virt(u64 phys)
+{
+	return phys_to_virt(phys);
+}
+
+u64 rdma_rw_kunit_page_to_phys(struct page *page)
+{
+	return page_to_phys(page);
+}
+
+/* Memory */
+
+struct page *rdma_rw_kunit_alloc_pages(unsigned int order)
+{
+	return alloc_pages(GFP_KERNEL | __GFP_ZERO, order);
+}
+
+void rdma_rw_kunit_free_pages(struct page *page, unsigned int order)
+{
+	__free_pages(page, order);
+}
+
+void *rdma_rw_kunit_page_address(struct page *page)
+{
+	return page_address(page);
+}
+
+struct page *rdma_rw_kunit_nth_page(struct page *page, unsigned long n)
+{
+	return pfn_to_page(page_to_pfn(page) + n);
+}
+
+struct scatterlist *rdma_rw_kunit_sg_next(struct scatterlist *sg)
+{
+	return sg_next(sg);
+}
+
+u64 rdma_rw_kunit_sg_phys(struct scatterlist *sg)
+{
+	return sg_phys(sg);
+}
+
+/* Faults and contexts */
+
+bool rdma_rw_kunit_set_fail_nth(unsigned int n)
+{
+#ifdef CONFIG_FAULT_INJECTION
+	current->fail_nth = n;
+	return true;
+#else
+	return false;
+#endif
+}
+
+unsigned int rdma_rw_kunit_fail_nth(void)
+{
+#ifdef CONFIG_FAULT_INJECTION
+	return current->fail_nth;
+#else
+	return 0;
+#endif
+}
+
+/* Whether an allocation that may sleep can be made to fail. */
+bool rdma_rw_kunit_alloc_fails(void)
+{
+	void *memory;
+
+	if (!rdma_rw_kunit_set_fail_nth(1))
+		return false;
+	memory = kmalloc(64, GFP_KERNEL | __GFP_NOWARN);
+	rdma_rw_kunit_set_fail_nth(0);
+	kfree(memory);
+	return !memory;
+}
+
+void rdma_rw_kunit_atomic_begin(void)
+{
+	preempt_disable();
+}
+
+void rdma_rw_kunit_atomic_end(void)
+{
+	preempt_enable();
+}
+
+int rdma_rw_kunit_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,
+			    const struct ib_send_wr **bad_wr)
+{
+	return ib_post_send(qp, wr, bad_wr);
+}

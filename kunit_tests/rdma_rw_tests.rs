@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! KUnit tests of the RDMA READ/WRITE API.
+//!
+//! They call what ib_core exports, so that they run against the C implementation just as against
+//! this one. [`mock`] is the device that they run on, [`rig`] a queue pair of it, [`lists`] local
+//! memory and [`ctx`] a context; the other modules are suites, which `suites.c` lists.
+
+mod bindings;
+mod ctx;
+mod golden;
+mod kunit;
+mod lists;
+mod mock;
+mod rig;
+mod sizing;
+mod target;
+
+use kernel::prelude::*;
+use kernel::sync::atomic::Relaxed;
+
+/// Prefix of messages printed through the kernel crate's `pr_*!` macros.
+const __LOG_PREFIX: &[u8] = b"rdma_rw_kunit\0";
+
+kunit::kunit_cases! {
+    sizing:
+    mr_factor for MR_FACTOR,
+    max_send_wr for MAX_SEND_WR,
+    init_qp for INIT_QP,
+    pools for POOLS,
+    pools_fail,
+}
+
+kunit::kunit_cases! {
+    golden:
+    transfer_sg for TRANSFER_SG,
+    transfer_bvec for TRANSFER_BVEC,
+    transfer_iommu for TRANSFER_IOMMU,
+}
+
+/// Begins a suite: counts paths from 0.
+#[no_mangle]
+extern "C" fn rdma_rw_kunit_begin(_suite: *mut bindings::kunit_suite) -> c_int {
+    for path in &ctx::PATHS {
+        path.store(0, Relaxed);
+    }
+    match target::get() {
+        Ok(_) => 0,
+        Err(e) => e.to_errno(),
+    }
+}
+
+/// Ends a suite: says which paths its contexts took.
+#[no_mangle]
+extern "C" fn rdma_rw_kunit_end(_suite: *mut bindings::kunit_suite) {
+    let [single, multi, mr, signature, iova] = &ctx::PATHS;
+
+    pr_info!(
+        "paths: single={} multi={} mr={} signature={} iova={}\n",
+        single.load(Relaxed),
+        multi.load(Relaxed),
+        mr.load(Relaxed),
+        signature.load(Relaxed),
+        iova.load(Relaxed),
+    );
+}

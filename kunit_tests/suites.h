@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What suites.c lists.
+ */
+#ifndef _RDMA_RW_TESTS_SUITES_H
+#define _RDMA_RW_TESTS_SUITES_H
+
+#include <kunit/test.h>
+
+#define DECLARE_CASE(test) \
+	void rdma_rw_kunit_##test(struct kunit *context)
+#define DECLARE_PARAM(test) \
+	DECLARE_CASE(test); \
+	const void *rdma_rw_kunit_##test##_params(struct kunit *context, \
+						  const void *prev, char *desc)
+
+int rdma_rw_kunit_begin(struct kunit_suite *suite);
+void rdma_rw_kunit_end(struct kunit_suite *suite);
+
+DECLARE_PARAM(mr_factor);
+DECLARE_PARAM(max_send_wr);
+DECLARE_PARAM(init_qp);
+DECLARE_PARAM(pools);
+DECLARE_CASE(pools_fail);
+
+DECLARE_PARAM(transfer_sg);
+DECLARE_PARAM(transfer_bvec);
+DECLARE_PARAM(transfer_iommu);
+
+#endif
