@@ -5,14 +5,28 @@
 #
 # A target's line ends in ## and its line of `make help`.
 
-.DEFAULT_GOAL := help
-.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*\#\#.*/\1/p' $(firstword $(MAKEFILE_LIST)))
+.DEFAULT_GOAL := all
+.PHONY: $(shell sed -n 's/^\([a-z_-]*\):.*\#\#.*/\1/p' $(firstword $(MAKEFILE_LIST)))
+
+all: ## the module for Debian's stock kernel (KVER=...), or for your tree (KDIR=DIR)
+	@scripts/module
+
+install: ## put it under /lib/modules/.../updates: modprobe rdma_rw
+	@scripts/module install
+
+modules_install: install ## the same
 
 demo: ## NVMe-oF over RDMA in a guest, on the Rust and on the C kernel
 	@scripts/demo
 
 test: ## the KUnit suites in a guest, on both kernels
 	@scripts/test
+
+switch: ## take over and give back under verified I/O: ROUNDS=100
+	@scripts/switch
+
+refusals: ## what the module must not be built for, and not be loaded on
+	@scripts/refusals
 
 lint: ## format, clippy, checkpatch, shellcheck and the panic check
 	@scripts/lint
@@ -34,8 +48,8 @@ distclean: ## delete the whole cache
 	@scripts/clean --all
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
-		awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z_-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
+		awk -F '\t' '{ printf "make %-15s %s\n", $$1, $$2 }'
 	@echo
 	@echo 'Results go to OUT=DIR, the cache is RDMA_RW_CACHE=DIR, KVERSION=VERSION'
 	@echo 'picks the kernel, JOBS=N the parallel jobs, KVM=1 lets guests use KVM.'

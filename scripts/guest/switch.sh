@@ -1,0 +1,138 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# ROUNDS rounds of taking over from C and giving back, with verified I/O over
+# nvmet and rxe all the while. Every fifth round has force_mr=1; every fourth
+# opens another connection under one implementation and closes it under the
+# other. Environment: ROUNDS, MIB.
+# shellcheck source=scripts/guest/lib.sh
+. /payload/guest/lib.sh
+# shellcheck source=scripts/guest/nvmf.sh
+. /payload/guest/nvmf.sh
+# shellcheck source=scripts/guest/switching.sh
+. /payload/guest/switching.sh
+
+# slabs FILE: the objects that are in use in the caches of kmalloc(), once what
+# nobody uses has been given back.
+slabs() {
+	local cache
+	sync
+	echo 3 >/proc/sys/vm/drop_caches
+	for cache in /sys/kernel/slab/kmalloc-*/shrink; do
+		echo 1 >"$cache"
+	done
+	sleep 2
+	awk '$1 ~ /^kmalloc-[0-9]/ { print $1, $2 }' /proc/slabinfo | sort >"$RESULTS/$1"
+}
+
+# mrs: the MRs of the device.
+mrs() { rdma -j resource show dev0 | jq '.[0].mr'; }
+
+# errors: requests of the disks that have failed or were tried again, as the
+# kernel log tells.
+errors() { dmesg | grep -cE 'I/O error|nvme.*(timeout|reconnect|error recovery)' || :; }
+
+# second_open, second_io, second_close: another connection to the target, and
+# with it other QPs.
+SECOND=
+second_open() {
+	local before after
+	before=$(echo /sys/class/nvme/nvme*)
+	host_connect --duplicate-connect
+	for after in /sys/class/nvme/nvme*; do
+		[[ " $before " == *" $after "* ]] || SECOND=${after##*/}
+	done
+	[[ $SECOND ]] || fail "there is no second connection"
+	wait_for 20 "its disk" compgen -G "/dev/${SECOND}n*"
+}
+# What it writes is outside of the traffic's part of the disk.
+second_io() {
+	local disk
+	disk=$(compgen -G "/dev/${SECOND}n*" | head -n 1)
+	fio --name=second --filename="$disk" --offset="${MIB}m" --size=2m --ioengine=libaio --direct=1 \
+		--rw=randwrite --bssplit="$SPLIT_4096" --iodepth=8 --verify=crc32c --verify_fatal=1 \
+		--output="$RESULTS/second.log" || fail "I/O on the second connection"
+}
+second_close() {
+	nvme disconnect -d "$SECOND"
+	SECOND=
+}
+
+# round N
+forced_mrs=0 adopted=0 made=0 opened_by_rust=0 opened_by_c=0
+round() {
+	local n=$1 parameters=()
+	((n % 5)) || parameters=(force_mr=1)
+	if ((n % 8 == 4)); then
+		second_open
+		second_io
+		opened_by_c=$((opened_by_c + 1))
+	fi
+	take_over "${parameters[@]}"
+	contexts_rise 64
+	if ((n % 8 == 0)); then
+		second_open
+		second_io
+		opened_by_rust=$((opened_by_rust + 1))
+	elif [[ $SECOND ]]; then
+		second_io
+		second_close
+	fi
+	made=$((made + $(contexts made)))
+	adopted=$((adopted + $(contexts adopted)))
+	forced_mrs=$((forced_mrs + $(contexts made mr)))
+	give_back
+	if [[ $SECOND ]]; then
+		second_io
+		second_close
+	fi
+	traffic_check
+}
+
+rdma_up rxe
+require_implementation c
+target_up
+host_up
+
+step "the first rounds, to warm up"
+traffic_start "$MIB" "$DISK0" "$DISK1"
+for ((n = 1; n <= 8; n++)); do
+	round "$n"
+done
+traffic_stop
+slabs slabs-before
+mrs_before=$(mrs)
+
+step "$ROUNDS rounds"
+made=0 adopted=0 forced_mrs=0 opened_by_c=0 opened_by_rust=0
+traffic_start "$MIB" "$DISK0" "$DISK1"
+for ((n = 1; n <= ROUNDS; n++)); do
+	round "$n"
+	traffic_figures
+	((n % 10)) || step "round $n: $made contexts in Rust, $adopted of C ended there; $((VERIFIED >> 20)) MiB verified"
+done
+traffic_stop
+slabs slabs-after
+mrs_after=$(mrs)
+errors=$(errors)
+
+host_down
+target_down
+unload nvme-core
+rdma_down
+
+record rounds="$ROUNDS" made="$made" adopted="$adopted" forced_mrs="$forced_mrs" \
+	opened_by_c="$opened_by_c" opened_by_rust="$opened_by_rust" errors="$errors" \
+	mrs_before="$mrs_before" mrs_after="$mrs_after"
+require "errors == 0" "made >= 64 * rounds" "mrs_before == mrs_after"
+# A long run meets each of these; a short one may not.
+((ROUNDS < 20)) || require "adopted > 0" "forced_mrs > 0" "opened_by_c > 0" "opened_by_rust > 0"
+
+# What leaks once a round has a cache that grows by that.
+worst=$(join "$RESULTS/slabs-before" "$RESULTS/slabs-after" |
+	awk '{ grown = $3 - $2; if (grown > worst) worst = grown } END { print worst + 0 }')
+record slab_growth="$worst"
+join "$RESULTS/slabs-before" "$RESULTS/slabs-after" |
+	awk '$2 != $3 { printf "%s: %d objects before, %d after\n", $1, $2, $3 }'
+((ROUNDS < 50)) || require "slab_growth < rounds"
+step "$ROUNDS rounds, $((VERIFIED >> 20)) MiB verified, $errors errors, slab growth $worst"

@@ -1,0 +1,108 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Taking over with the module and giving back, while there is traffic. Source
+# it after lib.sh; the module and scripts/unload are among the job's files.
+# shellcheck disable=SC2119,SC2120
+
+MODULE=/payload/files/rdma_rw.ko
+CONTEXTS=/sys/kernel/debug/rdma_rw/contexts
+
+# stock_functions: whether ib_core's own functions serve the API.
+stock_functions() { [[ ! -d /sys/module/rdma_rw && ! -d /sys/kernel/livepatch/rdma_rw ]]; }
+
+# take_over [PARAMETER...]: loads the module and waits until it is in charge.
+take_over() {
+	insmod "$MODULE" "$@"
+	wait_for 120 "taking over" grep -qx active /sys/module/rdma_rw/parameters/state
+}
+
+# give_back: disables and unloads it.
+give_back() {
+	bash /payload/files/unload --timeout 240 >>"$RESULTS/unload.log" 2>&1 || {
+		tail -n 5 "$RESULTS/unload.log"
+		fail "unloading"
+	}
+	stock_functions || fail "the module is unloaded, and still there"
+}
+
+# contexts COLUMN [PATH]: what the module has counted: made, alive or adopted.
+contexts() {
+	awk -v column="$1" -v path="${2:-}" '
+		$1 == "path" { for (i = 1; i <= NF; i++) if ($i == column) at = i; next }
+		at && (path == "" || $1 == path) { n += $at }
+		END { print n + 0 }' "$CONTEXTS"
+}
+
+# contexts_rise N: waits until the module has made N contexts more.
+made_at_least() { (($(contexts made) >= $1)); }
+contexts_rise() { wait_for 120 "$1 contexts in Rust" made_at_least $(($(contexts made) + $1)); }
+
+# ------------------------------------------------------------------- traffic
+#
+# One fio after the other on each disk, each of which writes its part of the
+# disk at random and verifies all of it, until told to stop. Two disks keep
+# the wire busy while one fio starts.
+
+TRAFFIC=/run/traffic
+TRAFFIC_PIDS=()
+
+# traffic_on NAME DISK OFFSET_MIB MIB
+traffic_on() {
+	local n=0 split=$SPLIT_4096
+	[[ $(cat "/sys/block/${2##*/}/queue/logical_block_size") != 512 ]] || split=$SPLIT_512
+	while [[ ! -e $TRAFFIC/stop ]]; do
+		if ! fio --name="$1" --filename="$2" --offset="${3}m" --size="${4}m" --ioengine=libaio \
+			--direct=1 --rw=randwrite --bssplit="$split" --iodepth=16 \
+			--verify=crc32c --verify_fatal=1 --randseed=$((n * 7 + 1)) --output-format=json \
+			>"$TRAFFIC/$1.json" 2>"$TRAFFIC/$1.err" ||
+			! jq -e 'all(.jobs[]; .error == 0)' "$TRAFFIC/$1.json" >/dev/null; then
+			cp "$TRAFFIC/$1".* "$RESULTS/"
+			echo "$1: fio $n" >>"$TRAFFIC/failed"
+			return 1
+		fi
+		n=$((n + 1))
+		jq -r '[.jobs[] | .write.io_bytes, .read.io_bytes, .write.total_ios + .read.total_ios] | @tsv' \
+			"$TRAFFIC/$1.json" >>"$TRAFFIC/$1.done"
+	done
+}
+
+# traffic_start MIB DISK...
+traffic_start() {
+	local mib=$1 n=0 disk
+	shift
+	rm -rf "$TRAFFIC"
+	mkdir "$TRAFFIC"
+	for disk; do
+		: >"$TRAFFIC/t$n.done"
+		traffic_on "t$n" "$disk" 0 "$mib" &
+		TRAFFIC_PIDS+=($!)
+		n=$((n + 1))
+	done
+}
+
+# traffic_check: fails if some of it has failed.
+traffic_check() {
+	[[ ! -e $TRAFFIC/failed ]] || fail "traffic: $(cat "$TRAFFIC/failed")"
+}
+
+# traffic_figures: sets WRITTEN, VERIFIED (bytes) and REQUESTS, of the fios that
+# have ended.
+traffic_figures() {
+	read -r WRITTEN VERIFIED REQUESTS < <(cat "$TRAFFIC"/*.done |
+		awk '{ w += $1; r += $2; n += $3 } END { printf "%d %d %d\n", w, r, n }')
+}
+
+# traffic_stop: lets the last ones finish, and records the figures.
+traffic_stop() {
+	local pid
+	: >"$TRAFFIC/stop"
+	for pid in "${TRAFFIC_PIDS[@]}"; do
+		wait "$pid" || fail "traffic: $(cat "$TRAFFIC/failed" 2>/dev/null || echo "ended with $?")"
+	done
+	TRAFFIC_PIDS=()
+	traffic_check
+	traffic_figures
+	record written="$WRITTEN" read="$VERIFIED" requests="$REQUESTS"
+	((VERIFIED > 0 && WRITTEN > 0)) || fail "there was no traffic"
+}
