@@ -27,10 +27,12 @@ macro_rules! warn_once {
     }};
 }
 
-// Elsewhere it is a function call, and the place has to remember by itself.
+// Elsewhere it is a function call, and the place has to remember by itself, where C does as well and
+// `clear_warn_once` makes it forget.
 #[cfg(any(CONFIG_UML, CONFIG_LOONGARCH, CONFIG_ARM))]
 macro_rules! warn_once {
     () => {{
+        #[link_section = ".data..once"]
         static WARNED: ::kernel::sync::atomic::Atomic<i32> = ::kernel::sync::atomic::Atomic::new(0);
 
         if WARNED.xchg(1, ::kernel::sync::atomic::Relaxed) == 0 {
