@@ -8,6 +8,7 @@
 
 mod bindings;
 mod ctx;
+mod deviations;
 mod golden;
 mod kunit;
 mod lists;
@@ -36,6 +37,25 @@ kunit::kunit_cases! {
     transfer_sg for TRANSFER_SG,
     transfer_bvec for TRANSFER_BVEC,
     transfer_iommu for TRANSFER_IOMMU,
+}
+
+kunit::kunit_cases! {
+    deviations:
+    d1_offset for D1_OFFSET,
+    d1_no_entries,
+    d2_no_sges for D2_NO_SGES,
+    d2_no_mr_pages,
+    d4_invalidated_key,
+    d5_post for D5_POST,
+    d6_no_completion for ENDS,
+    d7_other_end for ENDS,
+    d8_misfit for D8_MISFIT,
+    d8_behind,
+    d9_4_gib,
+    remote_end,
+    d13_no_range,
+    d14_not_a_context,
+    no_direction,
 }
 
 /// Begins a suite: counts paths from 0.

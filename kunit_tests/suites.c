@@ -42,7 +42,28 @@ static struct kunit_case rdma_rw_golden_cases[] = {
 
 static struct kunit_suite rdma_rw_golden = SUITE(golden);
 
-kunit_test_suites(&rdma_rw_sizing, &rdma_rw_golden);
+static struct kunit_case rdma_rw_deviations_cases[] = {
+	PARAM(d1_offset),
+	CASE(d1_no_entries),
+	PARAM(d2_no_sges),
+	CASE(d2_no_mr_pages),
+	CASE(d4_invalidated_key),
+	PARAM(d5_post),
+	PARAM(d6_no_completion),
+	PARAM(d7_other_end),
+	PARAM(d8_misfit),
+	CASE(d8_behind),
+	CASE(d9_4_gib),
+	CASE(remote_end),
+	CASE(d13_no_range),
+	CASE(d14_not_a_context),
+	CASE(no_direction),
+	{}
+};
+
+static struct kunit_suite rdma_rw_deviations = SUITE(deviations);
+
+kunit_test_suites(&rdma_rw_sizing, &rdma_rw_golden, &rdma_rw_deviations);
 
 MODULE_DESCRIPTION("KUnit tests of the RDMA READ/WRITE API");
 MODULE_LICENSE("GPL");

@@ -27,4 +27,20 @@ DECLARE_PARAM(transfer_sg);
 DECLARE_PARAM(transfer_bvec);
 DECLARE_PARAM(transfer_iommu);
 
+DECLARE_PARAM(d1_offset);
+DECLARE_CASE(d1_no_entries);
+DECLARE_PARAM(d2_no_sges);
+DECLARE_CASE(d2_no_mr_pages);
+DECLARE_CASE(d4_invalidated_key);
+DECLARE_PARAM(d5_post);
+DECLARE_PARAM(d6_no_completion);
+DECLARE_PARAM(d7_other_end);
+DECLARE_PARAM(d8_misfit);
+DECLARE_CASE(d8_behind);
+DECLARE_CASE(d9_4_gib);
+DECLARE_CASE(remote_end);
+DECLARE_CASE(d13_no_range);
+DECLARE_CASE(d14_not_a_context);
+DECLARE_CASE(no_direction);
+
 #endif
