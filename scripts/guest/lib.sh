@@ -23,8 +23,9 @@ fail() {
 	exit 1
 }
 
-trap 'echo "==> FAILED: line $LINENO: $BASH_COMMAND"' ERR
+trap 'echo "==> FAILED: line $LINENO: ${BASH_COMMAND%%$NEWLINE*}"' ERR
 set -E
+NEWLINE=$'\n'
 
 # record NAME=VALUE...: keeps figures for the host's table.
 record() { printf '%s\n' "$@" >>"$RESULTS/record"; }
@@ -33,8 +34,11 @@ record() { printf '%s\n' "$@" >>"$RESULTS/record"; }
 wait_for() {
 	local end=$((SECONDS + $1)) text=$2
 	shift 2
-	until "$@" >/dev/null 2>&1; do
-		((SECONDS < end)) || fail "$text did not come about"
+	until "$@" >/tmp/wait_for 2>&1; do
+		((SECONDS < end)) || {
+			cat /tmp/wait_for
+			fail "$text did not come about"
+		}
 		sleep 0.1
 	done
 }
@@ -76,16 +80,18 @@ rdma_up() {
 rdma_down() {
 	rdma link delete dev0
 	ip link delete rdma0
-	modprobe -r rdma_rxe siw
-	unload ib_core
+	unload rdma_rxe siw ib_core
 }
 
-# unload MODULE...: removes modules and whatever only they needed.
+# unload MODULE...: removes modules, first those that use them.
 unload() {
-	local module
-	for module; do
-		[[ -d /sys/module/$module ]] || continue
-		wait_for 20 "unloading of $module" modprobe -r "$module"
+	local module holder
+	for module in "${@//-/_}"; do
+		for holder in "/sys/module/$module/holders"/*; do
+			[[ ! -e $holder ]] || unload "${holder##*/}"
+		done
+		[[ ! -d /sys/module/$module ]] ||
+			wait_for 20 "unloading of $module" rmmod "$module"
 	done
 }
 
@@ -139,8 +145,8 @@ paths_start() {
 	{
 		echo "r64:rdma_rw/sg ib_core:rdma_rw_ctx_init $context cnt=\$arg5:u32 off=\$arg6:u32 dir=\$arg9:u32 ret=\$retval:s32"
 		# The iterator is on the stack, three words of it.
-		echo "r64:rdma_rw/bvec ib_core:rdma_rw_ctx_init_bvec $context cnt=\$arg5:u32 off=0 dir=\$arg11:u32 ret=\$retval:s32"
-		echo "r64:rdma_rw/signature ib_core:rdma_rw_ctx_signature_init $context cnt=\$arg5:u32 off=0 dir=\$arg11:u32 ret=\$retval:s32"
+		echo "r64:rdma_rw/bvec ib_core:rdma_rw_ctx_init_bvec $context cnt=\$arg5:u32 dir=\$arg11:u32 ret=\$retval:s32"
+		echo "r64:rdma_rw/signature ib_core:rdma_rw_ctx_signature_init $context cnt=\$arg5:u32 dir=\$arg11:u32 ret=\$retval:s32"
 	} >>"$TRACING/kprobe_events"
 	echo 1 >"$PATHS/events/rdma_rw/enable"
 }
@@ -153,7 +159,7 @@ paths_stop() {
 	lost=$(cat "$PATHS"/per_cpu/cpu*/stats | awk '/^(overrun|dropped events|commit overrun):/ { n += $NF } END { print n + 0 }')
 	missed=$(awk '$1 ~ /^(sg|bvec|signature)$/ { n += $3 } END { print n + 0 }' "$TRACING/kprobe_profile")
 	awk -v tags="${TAGS[*]}" '
-		BEGIN { split(tags, tag, " "); split("read write", dirs, " ") }
+		BEGIN { split(tags, tag, " "); split("read write", dirs, " "); split("sg bvec signature", forms, " ") }
 		match($0, / (sg|bvec|signature): /) {
 			form = substr($0, RSTART + 1, RLENGTH - 3)
 			for (i = 1; i <= NF; i++) {
@@ -172,7 +178,7 @@ paths_stop() {
 			wrs += v["ret"]
 			dir = v["dir"] == 1 ? "write" : "read"
 			by_dir[dir "_" name]++
-			if (v["off"] > 0)
+			if (form == "sg" && v["off"] > 0)
 				offset++
 		}
 		END {
@@ -181,8 +187,8 @@ paths_stop() {
 			for (i in tag)
 				for (j in dirs)
 					print "path_" dirs[j] "_" tag[i] "=" by_dir[dirs[j] "_" tag[i]] + 0
-			for (i in form_total)
-				print "form_" i "=" form_total[i]
+			for (i in forms)
+				print "form_" forms[i] "=" form_total[forms[i]] + 0
 			for (i in errors)
 				print "init_error" i "=" errors[i]
 			print "init_failed=" failed + 0
@@ -510,7 +516,11 @@ filesystem_io() {
 file_io() {
 	local dir=$1 served=$2 mib=$3 size i written=0
 	local source=/tmp/random
-	[[ -s $source ]] || head -c "$((mib * 1048576 + 4096))" /dev/urandom >"$source"
+	local bytes=$((mib * 1048576 + 4096))
+	# The writers below want 6 MiB.
+	((bytes > 6 * 1048576)) || bytes=$((6 * 1048576))
+	(($(stat -c %s "$source" 2>/dev/null || echo 0) >= bytes)) ||
+		head -c "$bytes" /dev/urandom >"$source"
 
 	for size in 0 1 4095 4096 4097 $((129 * 1024)) $((1024 * 1024 + 1)) $((mib * 1048576)); do
 		tail -c "+$((size % 4000 + 1))" "$source" | head -c "$size" >"/tmp/want" || :

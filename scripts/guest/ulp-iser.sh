@@ -28,7 +28,7 @@ target_up() {
 	ip netns add tcp
 	ip -n tcp link set lo up
 	ip -n tcp address add "$ADDRESS/32" dev lo
-	ip netns exec tcp mkdir "$TPG/np/$PORTAL"
+	nsenter --net=/run/netns/tcp mkdir "$TPG/np/$PORTAL"
 	echo 1 >"$TPG/np/$PORTAL/iser"
 	if [[ ${UNSOLICITED:-} ]]; then
 		echo Yes >"$TPG/param/ImmediateData"

@@ -46,17 +46,30 @@ target_down() {
 	block_backstores_down
 }
 
+# namespace ID: its device; the numbers in the names are not the IDs.
+namespace() {
+	local file
+	for file in /sys/block/nvme*/nsid; do
+		file=$(grep -lx "$1" "$file") || continue
+		file=$(dirname "$file")
+		[[ -b /dev/${file##*/} ]] && echo "/dev/${file##*/}" && return
+	done
+	return 1
+}
+
 host_up() {
 	modprobe nvme-core io_timeout=120
 	modprobe nvme-rdma
 	nvme connect -t rdma -a "$ADDRESS" -s 4420 -n "$NQN" --keep-alive-tmo=60
-	wait_for 20 "the first namespace" test -b /dev/nvme0n1
-	wait_for 20 "the second namespace" test -b /dev/nvme0n2
+	wait_for 20 "the first namespace" namespace 1
+	wait_for 20 "the second namespace" namespace 2
+	DISK0=$(namespace 1)
+	DISK1=$(namespace 2)
 }
 
 host_down() {
 	nvme disconnect -n "$NQN"
-	unload nvme-rdma nvme-fabrics nvme-core
+	unload nvme-rdma nvme-fabrics
 }
 
 rdma_up "$DEV"
@@ -64,10 +77,12 @@ require_implementation "$IMPL"
 target_up
 paths_start
 host_up
-block_io nvmf "$BLOCK=/dev/nvme0n1" "$FILE=/dev/nvme0n2"
+block_io nvmf "$BLOCK=$DISK0" "$FILE=$DISK1"
 host_down
 paths_stop
 target_down
+# Both sides use it.
+unload nvme-core
 rdma_down
 require_paths "$DEV" sg
 require_contexts

@@ -49,7 +49,7 @@ require_implementation "$IMPL"
 server_up
 paths_start
 rust_calls round 1
-round "${FILE_MIB:-8}"
+round "$FILE_MIB"
 paths_stop
 server_down
 unload cifs

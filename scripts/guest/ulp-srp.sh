@@ -17,11 +17,18 @@ target_up() {
 	TPG=$TARGET/tpgt_1
 	mkdir "$TARGET" "$TPG"
 	lio_luns "$TPG"
+	# srpt has no demo mode: the initiator needs an entry, by its address.
+	ACL=$TPG/acls/$ADDRESS
+	mkdir "$ACL" "$ACL/lun_0" "$ACL/lun_1"
+	ln -s "$TPG/lun/lun_0" "$ACL/lun_0/"
+	ln -s "$TPG/lun/lun_1" "$ACL/lun_1/"
 	echo 1 >"$TPG/enable"
 }
 
 target_down() {
 	echo 0 >"$TPG/enable"
+	rm "$ACL/lun_0/lun_0" "$ACL/lun_1/lun_1"
+	rmdir "$ACL/lun_0" "$ACL/lun_1" "$ACL"
 	lio_no_luns "$TPG"
 	rmdir "$TPG" "$TARGET"
 	echo 0 >"$LIO/srpt/discovery_auth/rdma_cm_port"
