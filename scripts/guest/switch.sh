@@ -4,7 +4,7 @@
 # ROUNDS rounds of taking over from C and giving back, with verified I/O over
 # nvmet and rxe all the while. Every fifth round has force_mr=1; every fourth
 # opens another connection under one implementation and closes it under the
-# other. Environment: ROUNDS, MIB.
+# other, some of them with force_mr=1. Environment: ROUNDS, MIB.
 # shellcheck source=scripts/guest/lib.sh
 . /payload/guest/lib.sh
 # shellcheck source=scripts/guest/nvmf.sh
@@ -62,7 +62,7 @@ second_close() {
 forced_mrs=0 adopted=0 made=0 opened_by_rust=0 opened_by_c=0
 round() {
 	local n=$1 parameters=()
-	((n % 5)) || parameters=(force_mr=1)
+	((n % 5 && n % 16)) || parameters=(force_mr=1)
 	if ((n % 8 == 4)); then
 		second_open
 		second_io

@@ -24,24 +24,30 @@ goes_on() {
 		'BEGIN { printf "%d requests in %.1f s, no error", n, b - a }')"
 }
 
-# stall: the longest time without a completed request, in milliseconds, as a
-# watcher in the background sees it.
-watch_stalls() {
-	local now last last_ios=0 longest=0 n
-	last=${EPOCHREALTIME/./}
+# watch_pauses: tells, in the background, the longest time without a completed
+# request of each phase, in milliseconds.
+watch_pauses() {
+	local phase='' now last=0 n seen=0 longest=0
 	while [[ ! -e $TRAFFIC/watched ]]; do
 		n=$(ios)
 		now=${EPOCHREALTIME/./}
-		if ((n != last_ios)); then
-			last_ios=$n
-			last=$now
-		elif ((now - last > longest)); then
-			longest=$((now - last))
+		if [[ $(<"$TRAFFIC/phase") != "$phase" ]]; then
+			phase=$(<"$TRAFFIC/phase")
+			last=$now longest=0
 		fi
-		echo $((longest / 1000)) >"$TRAFFIC/stall"
-		sleep 0.1
+		if ((now - last > longest)); then
+			longest=$((now - last))
+			echo $((longest / 1000)) >"$TRAFFIC/pause-$phase"
+		fi
+		if ((n != seen)); then
+			seen=$n
+			last=$now
+		fi
+		sleep 0.05
 	done
 }
+phase() { echo "$1" >"$TRAFFIC/phase"; }
+pause() { cat "$TRAFFIC/pause-$1" 2>/dev/null || echo 0; }
 
 step "kernel $(uname -r), as it comes from Debian"
 rdma_up rxe
@@ -49,11 +55,14 @@ require_implementation c
 target_up
 host_up
 traffic_start "$MIB" "$DISK0" "$DISK1"
-watch_stalls &
+phase c
+watch_pauses &
 watcher=$!
 goes_on 500 "C serves NVMe over RDMA"
 
+phase switch
 take_over
+phase rust
 step "insmod rdma_rw.ko: Rust has taken over"
 goes_on 500 "Rust serves it"
 made=$(contexts made) adopted=$(contexts adopted)
@@ -62,15 +71,18 @@ while read -r line; do
 done <"$CONTEXTS"
 ((made >= 100)) || fail "Rust has made $made contexts only"
 
+phase switch-back
 give_back
+phase c-again
 step "unloaded: C is back, after $made contexts in Rust, where $adopted of C's ended"
 goes_on 500 "C serves it again"
 : >"$TRAFFIC/watched"
 wait "$watcher"
-stall=$(<"$TRAFFIC/stall")
 traffic_stop
-step "$((WRITTEN >> 20)) MiB written, $((VERIFIED >> 20)) MiB read back and verified; longest pause $stall ms"
-record made="$made" adopted="$adopted" stall="$stall" kernel="$(uname -r)"
+step "$((WRITTEN >> 20)) MiB written, $((VERIFIED >> 20)) MiB read back and verified"
+step "longest pause: $(pause c) ms under C, $(pause switch) ms at the switch to Rust, $(pause rust) ms under Rust, $(pause switch-back) ms at the switch back"
+record made="$made" adopted="$adopted" kernel="$(uname -r)" pause_c="$(pause c)" \
+	pause_switch="$(pause switch)" pause_rust="$(pause rust)" pause_switch_back="$(pause switch-back)"
 
 host_down
 target_down
