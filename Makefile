@@ -28,6 +28,9 @@ switch: ## take over and give back under verified I/O: ROUNDS=100
 refusals: ## what the module must not be built for, and not be loaded on
 	@scripts/refusals
 
+bench: ## instructions, allocations, locks and wall time, C against Rust
+	@scripts/bench
+
 lint: ## format, clippy, checkpatch, shellcheck and the panic check
 	@scripts/lint
 
