@@ -74,37 +74,17 @@ fn destroy_direction(ctx: &Context<'_>, dir: bindings::dma_data_direction) -> Di
     }
 }
 
-/// Common part of the inits: what is transferred where, over which QP.
+/// Direction of an init call.
 ///
 /// # Errors
 ///
 /// `EINVAL`, with one warning, where `dir` is neither `DMA_TO_DEVICE` nor `DMA_FROM_DEVICE`.
-///
-/// # Safety
-///
-/// `qp` must point to a QP that stays valid for `'a`.
-unsafe fn transfer<'a>(
-    qp: *mut bindings::ib_qp,
-    port_num: u32,
-    remote_addr: u64,
-    rkey: u32,
-    dir: bindings::dma_data_direction,
-) -> Result<Transfer<'a>> {
-    let Some(dir) = Direction::from_raw(dir) else {
-        warn_on_once!(true);
-        return Err(EINVAL);
-    };
+#[inline]
+fn init_direction(dir: bindings::dma_data_direction) -> Result<Direction> {
+    let dir = Direction::from_raw(dir);
 
-    Ok(Transfer {
-        // SAFETY: By this function's own safety requirement.
-        qp: unsafe { Qp::from_raw(qp) },
-        port_num,
-        remote: Remote {
-            addr: remote_addr,
-            rkey,
-        },
-        dir,
-    })
+    warn_on_once!(dir.is_none());
+    dir.ok_or(EINVAL)
 }
 
 c_abi! {
@@ -146,12 +126,14 @@ c_abi! {
         dir: bindings::dma_data_direction,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: The caller promises a valid QP.
-            let transfer = unsafe { transfer(qp, port_num, remote_addr, rkey, dir)? };
+            let dir = init_direction(dir)?;
             // SAFETY: The caller promises a list of `sg_cnt` entries, or null.
             let source = unsafe { SgSource::from_raw(sg, sg_cnt)? };
             // SAFETY: The caller promises writable memory that stays in place.
             let slot = unsafe { Slot::from_raw(ctx) };
+            // SAFETY: The caller promises a valid QP.
+            let qp = unsafe { Qp::from_raw(qp) };
+            let transfer = Transfer::new(qp, port_num, Remote::new(remote_addr, rkey), dir);
 
             transfer.init_sg(slot, source, sg_offset)
         })
@@ -195,12 +177,14 @@ c_abi! {
         dir: bindings::dma_data_direction,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: The caller promises a valid QP.
-            let transfer = unsafe { transfer(qp, port_num, remote_addr, rkey, dir)? };
+            let dir = init_direction(dir)?;
             // SAFETY: The caller promises an array of `nr_bvec` entries, or null.
             let source = unsafe { BvecSource::from_raw(bvecs, nr_bvec, iter)? };
             // SAFETY: The caller promises writable memory that stays in place.
             let slot = unsafe { Slot::from_raw(ctx) };
+            // SAFETY: The caller promises a valid QP.
+            let qp = unsafe { Qp::from_raw(qp) };
+            let transfer = Transfer::new(qp, port_num, Remote::new(remote_addr, rkey), dir);
 
             transfer.init_bvec(slot, source)
         })
@@ -246,8 +230,7 @@ c_abi! {
         dir: bindings::dma_data_direction,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: The caller promises a valid QP.
-            let transfer = unsafe { transfer(qp, port_num, remote_addr, rkey, dir)? };
+            let dir = init_direction(dir)?;
             // SAFETY: The caller promises a list of `sg_cnt` entries, or null.
             let data = unsafe { SgSource::from_raw(sg, sg_cnt)? };
             let prot = if prot_sg_cnt != 0 {
@@ -260,6 +243,9 @@ c_abi! {
             let attrs = unsafe { sig_attrs.as_ref() }.ok_or(EINVAL)?;
             // SAFETY: The caller promises writable memory that stays in place.
             let slot = unsafe { Slot::from_raw(ctx) };
+            // SAFETY: The caller promises a valid QP.
+            let qp = unsafe { Qp::from_raw(qp) };
+            let transfer = Transfer::new(qp, port_num, Remote::new(remote_addr, rkey), dir);
 
             transfer.init_signature(slot, data, prot, attrs)
         })

@@ -2,6 +2,7 @@
 
 //! Arrays of `bio_vec`: the caller's, a cursor over them, and their mapping piece by piece.
 
+use core::mem::MaybeUninit;
 use core::slice;
 
 use kernel::prelude::*;
@@ -9,10 +10,12 @@ use kernel::prelude::*;
 use super::{
     dma::{
         unmap_sges,
-        PageMapper,
-        Segment, //
+        PageMapper, //
     },
-    multi::Segments,
+    multi::{
+        Filled,
+        Segments, //
+    },
     Device,
     Direction, //
 };
@@ -179,12 +182,12 @@ impl<'a> MappedPieces<'a> {
     }
 }
 
-// SAFETY: Each entry of the array yields at most one piece, since a piece ends where its entry or
-// the whole transfer does.
+// SAFETY: The SGEs are written one after the other, and counted.
 unsafe impl Segments for MappedPieces<'_> {
     // C frees `map.sges` alone of such a context, and finds the mappings there.
     const SGES_FIRST: bool = true;
 
+    // An entry of the array has one piece at the most, since a piece ends where its entry does.
     #[inline]
     fn bound(&self) -> u32 {
         #[cfg(rdma_rw_takeover)]
@@ -199,15 +202,38 @@ unsafe impl Segments for MappedPieces<'_> {
     }
 
     #[inline]
-    fn next(&mut self) -> Result<Option<Segment>> {
-        match self.source.next_piece()? {
-            Some(piece) => self.mapper.map(&piece).map(Some),
-            None => Ok(None),
+    fn fill(&mut self, sges: &mut [MaybeUninit<bindings::ib_sge>], lkey: u32) -> Filled {
+        let mut filled = Filled {
+            nr: 0,
+            len: 0,
+            result: Ok(()),
+        };
+
+        for sge in sges {
+            let segment = match self.source.next_piece() {
+                Ok(Some(piece)) => self.mapper.map(&piece),
+                Ok(None) => break,
+                Err(e) => Err(e),
+            };
+
+            match segment {
+                Ok(segment) => {
+                    sge.write(segment.sge(lkey));
+                    // Not more than there are SGEs, and a transfer has a length of 32 bits.
+                    filled.nr = filled.nr.wrapping_add(1);
+                    filled.len = filled.len.wrapping_add(u64::from(segment.len));
+                }
+                Err(e) => {
+                    filled.result = Err(e);
+                    break;
+                }
+            }
         }
+        filled
     }
 
     #[cfg(rdma_rw_takeover)]
-    fn spare(&mut self) -> Result<Segment> {
+    fn spare(&mut self) -> Result<super::dma::Segment> {
         // SAFETY: The page is there as long as this code is.
         let page = unsafe { bindings::rdma_rw_c_spare_page() };
 
@@ -221,7 +247,7 @@ unsafe impl Segments for MappedPieces<'_> {
 
     #[inline]
     fn undo(&self, sges: &[bindings::ib_sge]) {
-        // SAFETY: These are the segments that `next` mapped, and no context has them yet.
+        // SAFETY: These are the segments that `fill` mapped, and no context has them yet.
         unsafe { unmap_sges(self.device, self.dir, sges) };
     }
 }

@@ -377,11 +377,7 @@ unsafe fn write_one_sge(
 ) {
     // SAFETY: By this function's safety requirement.
     unsafe {
-        sge.write(bindings::ib_sge {
-            addr: segment.addr,
-            length: segment.len,
-            lkey: transfer.qp.local_dma_lkey(),
-        });
+        sge.write(segment.sge(transfer.qp.local_dma_lkey()));
         wr.write(wr::rdma_wr(transfer.dir, transfer.remote, sge, 1));
     }
 }

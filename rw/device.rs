@@ -12,17 +12,19 @@ use crate::bindings;
 /// Largest MR that is asked for, in pages, whatever the device offers: 1 MiB of 4 KiB pages.
 const MAX_MR_PAGES: u32 = 256;
 
-/// Way of a transfer as the local memory sees it.
+/// Way of a transfer as the local memory sees it, numbered as `enum dma_data_direction`.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
 pub(crate) enum Direction {
-    /// RDMA WRITE: the device reads local memory, `DMA_TO_DEVICE`.
-    Write,
-    /// RDMA READ: the device fills local memory, `DMA_FROM_DEVICE`.
-    Read,
+    /// RDMA WRITE: the device reads local memory.
+    Write = bindings::dma_data_direction_DMA_TO_DEVICE,
+    /// RDMA READ: the device fills local memory.
+    Read = bindings::dma_data_direction_DMA_FROM_DEVICE,
 }
 
 impl Direction {
     /// The direction of a C value; none where the value names no transfer.
+    #[inline]
     pub(crate) fn from_raw(dir: bindings::dma_data_direction) -> Option<Self> {
         match dir {
             bindings::dma_data_direction_DMA_TO_DEVICE => Some(Self::Write),
@@ -32,11 +34,9 @@ impl Direction {
     }
 
     /// The direction as the DMA API takes it.
+    #[inline]
     pub(crate) fn as_raw(self) -> bindings::dma_data_direction {
-        match self {
-            Self::Write => bindings::dma_data_direction_DMA_TO_DEVICE,
-            Self::Read => bindings::dma_data_direction_DMA_FROM_DEVICE,
-        }
+        self as bindings::dma_data_direction
     }
 }
 

@@ -25,6 +25,18 @@ pub(super) struct Segment {
     pub(super) len: u32,
 }
 
+impl Segment {
+    /// An SGE over this memory.
+    #[inline]
+    pub(super) fn sge(self, lkey: u32) -> bindings::ib_sge {
+        bindings::ib_sge {
+            addr: self.addr,
+            length: self.len,
+            lkey,
+        }
+    }
+}
+
 /// A scatterlist mapped for DMA; unmapped on drop.
 pub(super) struct MappedSg<'a> {
     device: &'a Device,

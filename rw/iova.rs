@@ -14,6 +14,12 @@ use super::{
 #[cfg(CONFIG_IOMMU_DMA)]
 pub(super) use self::range::Range;
 
+#[cfg(CONFIG_IOMMU_DMA)]
+use super::{
+    device::DmaDevice,
+    dma::PageMapper, //
+};
+
 /// A range of IOVA space and what is linked into it.
 #[cfg(CONFIG_IOMMU_DMA)]
 mod range {
@@ -171,15 +177,25 @@ mod range {
 #[inline]
 pub(super) fn init(
     slot: &mut Slot<'_>,
-    transfer: &Transfer<'_>,
+    transfer: Transfer<'_>,
+    source: BvecSource<'_>,
+) -> Result<Option<c_int>> {
+    match transfer.qp.device().dma_device() {
+        None => Ok(None),
+        Some(dma_device) => init_range(slot, transfer, dma_device, source),
+    }
+}
+
+/// [`init`] on a device that does DMA.
+#[cfg(CONFIG_IOMMU_DMA)]
+#[inline(never)]
+fn init_range(
+    slot: &mut Slot<'_>,
+    transfer: Transfer<'_>,
+    dma_device: DmaDevice,
     mut source: BvecSource<'_>,
 ) -> Result<Option<c_int>> {
-    use super::dma::PageMapper;
-
     let device = transfer.qp.device();
-    let Some(dma_device) = device.dma_device() else {
-        return Ok(None);
-    };
 
     let len = source.left();
     let Some(first) = source.next_piece()? else {
@@ -202,7 +218,7 @@ pub(super) fn init(
         return Ok(None);
     }
 
-    slot.write_iova(transfer, range);
+    slot.write_iova(&transfer, range);
     Ok(Some(1))
 }
 
@@ -211,7 +227,7 @@ pub(super) fn init(
 #[inline]
 pub(super) fn init(
     _slot: &mut Slot<'_>,
-    _transfer: &Transfer<'_>,
+    _transfer: Transfer<'_>,
     _source: BvecSource<'_>,
 ) -> Result<Option<c_int>> {
     Ok(None)

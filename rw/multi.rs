@@ -6,7 +6,10 @@
 //! [`Segments`].
 
 use core::alloc::Layout;
-use core::mem;
+use core::mem::{
+    self,
+    MaybeUninit, //
+};
 use core::num::NonZeroU32;
 use core::ptr;
 use core::slice;
@@ -16,7 +19,6 @@ use kernel::prelude::*;
 
 use super::{
     bvec::MappedPieces,
-    dma::Segment,
     memory::Memory,
     sizing::div_round_up,
     wr,
@@ -26,11 +28,21 @@ use super::{
 };
 use crate::bindings;
 
+/// What [`Segments::fill`] has done.
+pub(super) struct Filled {
+    /// Number of SGEs written.
+    pub(super) nr: usize,
+    /// Bytes that they cover.
+    pub(super) len: u64,
+    /// Why there are not more, if not for the end of the memory or of the SGEs.
+    pub(super) result: Result,
+}
+
 /// Local memory as a series of segments, mapped for DMA.
 ///
 /// # Safety
 ///
-/// An implementation yields at most [`Segments::bound`] segments, as asked for before the first.
+/// An implementation writes the SGEs that it says it has, from the first one on.
 pub(super) unsafe trait Segments {
     /// Whether the SGEs stand before the work requests in the context's allocation. C frees the
     /// two forms of a context by different pointers.
@@ -39,15 +51,16 @@ pub(super) unsafe trait Segments {
     /// Number of segments that there are at the most.
     fn bound(&self) -> u32;
 
-    /// The next segment, with a mapping that is the caller's to give back through
-    /// [`Segments::undo`] or the destroy of a context; none at the end.
-    fn next(&mut self) -> Result<Option<Segment>>;
+    /// Writes SGEs with the key `lkey` for the next segments: all that are left, or as many as
+    /// there are SGEs. Their mappings are the caller's to give back, through [`Segments::undo`] or
+    /// the destroy of a context, also where the result is an error.
+    fn fill(&mut self, sges: &mut [MaybeUninit<bindings::ib_sge>], lkey: u32) -> Filled;
 
     /// A segment for an SGE that no work request has, with a mapping like the others.
     #[cfg(rdma_rw_takeover)]
-    fn spare(&mut self) -> Result<Segment>;
+    fn spare(&mut self) -> Result<super::dma::Segment>;
 
-    /// Gives back the mappings of all segments yielded so far, which these SGEs hold.
+    /// Gives back the mappings of these SGEs, which are all that have been written.
     fn undo(&self, sges: &[bindings::ib_sge]);
 }
 
@@ -56,8 +69,8 @@ pub(super) unsafe trait Segments {
 ///
 /// # Invariants
 ///
-/// - `memory` is an allocation in which `sges` has room for `bound` SGEs, which is
-///   `source.bound()` as that was at the beginning, and `wrs` for the work requests that they fill.
+/// - `_memory` is an allocation in which `sges` has room for `capacity` SGEs, and `wrs` for as many
+///   work requests as those fill.
 /// - The first `nr_sges` SGEs and `nr_wrs` work requests are written, and hold all segments that
 ///   `source` has yielded.
 struct Table<S: Segments> {
@@ -65,9 +78,8 @@ struct Table<S: Segments> {
     _memory: Memory,
     sges: *mut bindings::ib_sge,
     wrs: *mut bindings::ib_rdma_wr,
-    #[cfg(rdma_rw_takeover)]
-    bound: u32,
-    nr_sges: u32,
+    capacity: usize,
+    nr_sges: usize,
     nr_wrs: u32,
 }
 
@@ -103,8 +115,7 @@ impl<S: Segments> Table<S> {
             _memory: memory,
             sges: sges.as_ptr().cast(),
             wrs: wrs.as_ptr().cast(),
-            #[cfg(rdma_rw_takeover)]
-            bound,
+            capacity: bound as usize,
             nr_sges: 0,
             nr_wrs: 0,
         })
@@ -114,68 +125,45 @@ impl<S: Segments> Table<S> {
     #[inline]
     fn fill(&mut self, transfer: &Transfer<'_>, max_sge: NonZeroU32) -> Result {
         let lkey = transfer.qp.local_dma_lkey();
+        let max_sge = max_sge.get() as usize;
         let mut remote = transfer.remote;
 
         loop {
+            let room = self.capacity.wrapping_sub(self.nr_sges).min(max_sge);
             // SAFETY: Within the array by the type invariant, or one behind its end.
-            let first = unsafe { self.sges.add(self.nr_sges as usize) };
-            let mut len = 0u64;
-            let mut nr = 0;
+            let first = unsafe { self.sges.add(self.nr_sges) };
+            // SAFETY: There is room for that many more SGEs, and whether they are written does not
+            // matter.
+            let sges = unsafe { slice::from_raw_parts_mut(first.cast(), room) };
+            let filled = self.source.fill(sges, lkey);
 
-            while nr < max_sge.get() {
-                let Some(segment) = self.source.next()? else {
-                    break;
-                };
-
-                // SAFETY: `source` has just yielded a segment, so it has not reached its bound
-                // before, and there is room for another SGE.
-                unsafe { self.push_sge(segment, lkey) };
-                // Neither wraps: a bound has 32 bits, and so has each length.
-                nr = nr.wrapping_add(1);
-                len = len.wrapping_add(u64::from(segment.len));
-            }
-
-            if nr == 0 {
+            // INVARIANT: That many more are written. The sum is at most `capacity`.
+            self.nr_sges = self.nr_sges.wrapping_add(filled.nr);
+            filled.result?;
+            if filled.nr == 0 {
                 return Ok(());
             }
-            self.push_wr(wr::rdma_wr(transfer.dir, remote, first, nr));
-            if nr < max_sge.get() {
+
+            // CAST: A limit of SGEs has 32 bits.
+            self.push_wr(wr::rdma_wr(transfer.dir, remote, first, filled.nr as u32));
+            if filled.nr < max_sge {
                 return Ok(());
             }
-            remote = remote.advanced(len);
+            remote = remote.advanced(filled.len);
         }
-    }
-
-    /// Writes another SGE, over a segment that `source` has just yielded.
-    ///
-    /// # Safety
-    ///
-    /// There must be room for it.
-    #[inline]
-    unsafe fn push_sge(&mut self, segment: Segment, lkey: u32) {
-        // SAFETY: By this function's safety requirement.
-        unsafe {
-            self.sges
-                .add(self.nr_sges as usize)
-                .write(bindings::ib_sge {
-                    addr: segment.addr,
-                    length: segment.len,
-                    lkey,
-                });
-        }
-        // INVARIANT: One more is yielded, and written. Their number has 32 bits.
-        self.nr_sges = self.nr_sges.wrapping_add(1);
     }
 
     /// Writes the SGEs that are left over where an array is longer than its transfer: C unmaps one
     /// for each entry of the array, should the context end there.
     #[cfg(rdma_rw_takeover)]
     fn fill_spare(&mut self, lkey: u32) -> Result {
-        while self.nr_sges < self.bound {
+        while self.nr_sges < self.capacity {
             let segment = self.source.spare()?;
 
-            // SAFETY: By the type invariant there is room up to the bound.
-            unsafe { self.push_sge(segment, lkey) };
+            // SAFETY: By the type invariant there is room.
+            unsafe { self.sges.add(self.nr_sges).write(segment.sge(lkey)) };
+            // INVARIANT: One more is written.
+            self.nr_sges = self.nr_sges.wrapping_add(1);
         }
         Ok(())
     }
@@ -207,7 +195,8 @@ impl<S: Segments> Table<S> {
             ptr::null_mut()
         };
 
-        slot.write_multi(owned_sges, self.wrs, self.nr_wrs, self.nr_sges);
+        // CAST: A count of SGEs has 32 bits.
+        slot.write_multi(owned_sges, self.wrs, self.nr_wrs, self.nr_sges as u32);
         // CAST: Far below the limit, since the requests lie in one allocation.
         let count = self.nr_wrs as c_int;
         mem::forget(self);
@@ -218,7 +207,7 @@ impl<S: Segments> Table<S> {
 impl<S: Segments> Drop for Table<S> {
     fn drop(&mut self) {
         // SAFETY: By the type invariant.
-        let sges = unsafe { slice::from_raw_parts(self.sges, self.nr_sges as usize) };
+        let sges = unsafe { slice::from_raw_parts(self.sges, self.nr_sges) };
 
         self.source.undo(sges);
     }
@@ -229,19 +218,19 @@ impl<S: Segments> Drop for Table<S> {
 /// # Errors
 ///
 /// `ENOMEM`, or what the segments say.
-#[inline]
+#[inline(never)]
 pub(super) fn init<S: Segments>(
-    slot: &mut Slot<'_>,
-    transfer: &Transfer<'_>,
+    mut slot: Slot<'_>,
+    transfer: Transfer<'_>,
     segments: S,
     max_sge: NonZeroU32,
 ) -> Result<c_int> {
     let mut table = Table::new(segments, max_sge)?;
 
-    table.fill(transfer, max_sge)?;
+    table.fill(&transfer, max_sge)?;
     #[cfg(rdma_rw_takeover)]
     table.fill_spare(transfer.qp.local_dma_lkey())?;
-    Ok(table.keep(slot))
+    Ok(table.keep(&mut slot))
 }
 
 /// Maps the pieces of a source one by one and makes a context for them.
@@ -251,8 +240,8 @@ pub(super) fn init<S: Segments>(
 /// `EINVAL` where the array holds less than the transfer asks for, `ENOMEM`.
 #[inline]
 pub(super) fn init_bvec(
-    slot: &mut Slot<'_>,
-    transfer: &Transfer<'_>,
+    slot: Slot<'_>,
+    transfer: Transfer<'_>,
     source: BvecSource<'_>,
     max_sge: NonZeroU32,
 ) -> Result<c_int> {

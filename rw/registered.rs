@@ -356,7 +356,7 @@ pub(super) enum Misfit {
 /// split, or the device does not take it, `ENOMEM`.
 #[inline]
 fn register<'a>(
-    transfer: &Transfer<'a>,
+    transfer: Transfer<'a>,
     mut cursor: Cursor<'_>,
     misfit: Misfit,
 ) -> Result<Registrations<'a>> {
@@ -377,7 +377,7 @@ fn register<'a>(
         }
 
         let len = mapped_len(&mr);
-        regs.push(mr, transfer, remote, len)?;
+        regs.push(mr, &transfer, remote, len)?;
         remote = remote.advanced(u64::from(len));
     }
     Ok(regs)
@@ -435,10 +435,10 @@ pub(super) fn mapped_len(mr: &Mr<'_>) -> u32 {
 /// # Errors
 ///
 /// `EAGAIN` where the pool has too few MRs, `EINVAL` where the memory cannot be registered, `ENOMEM`.
-#[inline]
+#[inline(never)]
 pub(super) fn init_sg(
     slot: &mut Slot<'_>,
-    transfer: &Transfer<'_>,
+    transfer: Transfer<'_>,
     cursor: Cursor<'_>,
     misfit: Misfit,
 ) -> Result<c_int> {
@@ -451,9 +451,10 @@ pub(super) fn init_sg(
 ///
 /// `EINVAL` where the array holds less than the transfer asks for or the memory cannot be
 /// registered, `EAGAIN` where the pool has too few MRs, `ENOMEM`, or the DMA layer's error.
+#[inline(never)]
 pub(super) fn init_bvec(
     slot: &mut Slot<'_>,
-    transfer: &Transfer<'_>,
+    transfer: Transfer<'_>,
     source: BvecSource<'_>,
 ) -> Result<c_int> {
     let mut entries = entries(source)?;

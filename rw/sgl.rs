@@ -3,6 +3,7 @@
 //! Scatterlists: the caller's, and a cursor over the entries of a mapped one.
 
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 use core::num::NonZeroU32;
 use core::ptr::NonNull;
 
@@ -13,7 +14,10 @@ use super::{
         MappedSg,
         Segment, //
     },
-    multi::Segments,
+    multi::{
+        Filled,
+        Segments, //
+    },
     warn_on_once, //
 };
 use crate::bindings;
@@ -382,7 +386,7 @@ impl Drop for Run {
     }
 }
 
-// SAFETY: A cursor yields each entry that is left once.
+// SAFETY: The SGEs are written one after the other, and counted.
 unsafe impl Segments for Cursor<'_> {
     // C frees `map.wrs` and `map.sges` of such a context; one allocation serves where the former
     // points to its start and the latter is null.
@@ -394,8 +398,24 @@ unsafe impl Segments for Cursor<'_> {
     }
 
     #[inline]
-    fn next(&mut self) -> Result<Option<Segment>> {
-        Ok(self.next_segment())
+    fn fill(&mut self, sges: &mut [MaybeUninit<bindings::ib_sge>], lkey: u32) -> Filled {
+        let nr = sges.len().min(self.left as usize);
+        let mut len = 0u64;
+
+        for sge in sges.iter_mut().take(nr) {
+            let Some(segment) = self.next_segment() else {
+                break;
+            };
+
+            sge.write(segment.sge(lkey));
+            // A count of 32 bits of lengths of 32 bits does not wrap.
+            len = len.wrapping_add(u64::from(segment.len));
+        }
+        Filled {
+            nr,
+            len,
+            result: Ok(()),
+        }
     }
 
     // Each entry that is left is yielded, so that no SGE is.

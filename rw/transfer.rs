@@ -29,12 +29,18 @@ use crate::bindings;
 #[derive(Clone, Copy)]
 pub(crate) struct Remote {
     /// Address of the first byte, as the remote side's key counts.
-    pub(crate) addr: u64,
+    pub(super) addr: u64,
     /// Key of the remote side.
-    pub(crate) rkey: u32,
+    pub(super) rkey: u32,
 }
 
 impl Remote {
+    /// The memory at an address under a key.
+    #[inline]
+    pub(crate) fn new(addr: u64, rkey: u32) -> Self {
+        Self { addr, rkey }
+    }
+
     /// The memory `len` bytes on. Addresses are the peer's business: they may wrap.
     #[inline]
     pub(super) fn advanced(self, len: u64) -> Self {
@@ -49,13 +55,13 @@ impl Remote {
 #[derive(Clone, Copy)]
 pub(crate) struct Transfer<'a> {
     /// QP that the work requests will be posted to.
-    pub(crate) qp: &'a Qp,
+    pub(super) qp: &'a Qp,
     /// Port of the QP's connection.
-    pub(crate) port_num: u32,
+    port_num: u32,
     /// Remote memory.
-    pub(crate) remote: Remote,
+    pub(super) remote: Remote,
     /// READ or WRITE.
-    pub(crate) dir: Direction,
+    pub(super) dir: Direction,
 }
 
 /// What MRs are to a transfer.
@@ -68,7 +74,18 @@ enum MrUse {
     Required,
 }
 
-impl Transfer<'_> {
+impl<'a> Transfer<'a> {
+    /// A transfer between local memory yet to be named and remote memory, over a port of a QP.
+    #[inline]
+    pub(crate) fn new(qp: &'a Qp, port_num: u32, remote: Remote, dir: Direction) -> Self {
+        Self {
+            qp,
+            port_num,
+            remote,
+            dir,
+        }
+    }
+
     /// What the port speaks.
     #[inline]
     pub(super) fn protocol(&self) -> Protocol {
@@ -100,10 +117,10 @@ impl Transfer<'_> {
     ///
     /// Returns the number of work requests. See [`crate::rdma_rw_ctx_init`].
     #[inline]
-    pub(crate) fn init_sg(&self, slot: Slot<'_>, list: SgSource, offset: u32) -> Result<c_int> {
+    pub(crate) fn init_sg(self, slot: Slot<'_>, list: SgSource, offset: u32) -> Result<c_int> {
         let mapped = MappedSg::new(self.qp.device(), list, self.dir)?;
         let cursor = Cursor::new(&mapped, offset)?;
-        let count = self.init_mapped(&mut slot.of_list(list), cursor)?;
+        let count = self.init_mapped(slot.of_list(list), cursor)?;
 
         mapped.keep();
         Ok(count)
@@ -111,47 +128,51 @@ impl Transfer<'_> {
 
     /// Makes a context for a list that is mapped.
     #[inline]
-    fn init_mapped(&self, slot: &mut Slot<'_>, mut cursor: Cursor<'_>) -> Result<c_int> {
-        match self.mr_use(cursor.left()) {
-            MrUse::Direct => {}
-            MrUse::Preferred => {
-                match registered::init_sg(slot, self, cursor.clone(), Misfit::Refuse) {
-                    // No MR is left, or this memory does not fit: SGEs it is.
-                    Err(e) if e == EAGAIN || e == EINVAL => {}
-                    result => return result,
-                }
-            }
-            MrUse::Required => return registered::init_sg(slot, self, cursor, Misfit::Split),
-        }
+    fn init_mapped(self, mut slot: Slot<'_>, mut cursor: Cursor<'_>) -> Result<c_int> {
+        if let MrUse::Direct = self.mr_use(cursor.left()) {
+            // A QP without SGEs can do nothing.
+            let max_sge = self.qp.max_sge(self.dir).ok_or(EINVAL)?;
 
-        // A QP without SGEs can do neither.
-        let max_sge = self.qp.max_sge(self.dir).ok_or(EINVAL)?;
-        if cursor.left() > 1 {
+            if cursor.left() == 1 {
+                let segment = cursor.next_segment().ok_or(EIO)?;
+                return Ok(single::init(&mut slot, &self, segment));
+            }
             return multi::init(slot, self, cursor, max_sge);
         }
-        match cursor.next_segment() {
-            Some(segment) => Ok(single::init(slot, self, segment)),
-            None => Err(EIO),
+        self.init_with_mrs(slot, cursor)
+    }
+
+    /// [`Transfer::init_mapped`] where MRs are of use.
+    #[inline(never)]
+    fn init_with_mrs(self, mut slot: Slot<'_>, cursor: Cursor<'_>) -> Result<c_int> {
+        if self.requires_mr() {
+            return registered::init_sg(&mut slot, self, cursor, Misfit::Split);
         }
+
+        match registered::init_sg(&mut slot, self, cursor.clone(), Misfit::Refuse) {
+            // No MR is left, or this memory does not fit: SGEs it is.
+            Err(e) if e == EAGAIN || e == EINVAL => {}
+            result => return result,
+        }
+        let max_sge = self.qp.max_sge(self.dir).ok_or(EINVAL)?;
+        multi::init(slot, self, cursor, max_sge)
     }
 
     /// Makes a context for an array of `bio_vec`.
     ///
     /// Returns the number of work requests. See [`crate::rdma_rw_ctx_init_bvec`].
     #[inline]
-    pub(crate) fn init_bvec(&self, mut slot: Slot<'_>, source: BvecSource<'_>) -> Result<c_int> {
-        let slot = &mut slot;
-
+    pub(crate) fn init_bvec(self, mut slot: Slot<'_>, source: BvecSource<'_>) -> Result<c_int> {
         if self.requires_mr() {
-            return registered::init_bvec(slot, self, source);
+            return registered::init_bvec(&mut slot, self, source);
         }
 
         let max_sge = self.qp.max_sge(self.dir).ok_or(EINVAL)?;
         if source.nr_bvecs() == 1 {
-            return single::init_bvec(slot, self, source);
+            return single::init_bvec(&mut slot, &self, source);
         }
         // Whatever hinders the IOVA range, SGEs cover the same bytes from the first one on.
-        if let Some(count) = iova::init(slot, self, source.clone())? {
+        if let Some(count) = iova::init(&mut slot, self, source.clone())? {
             return Ok(count);
         }
         multi::init_bvec(slot, self, source, max_sge)
@@ -161,7 +182,7 @@ impl Transfer<'_> {
     ///
     /// Returns the number of work requests. See [`crate::rdma_rw_ctx_signature_init`].
     pub(crate) fn init_signature(
-        &self,
+        self,
         slot: Slot<'_>,
         data: SgSource,
         prot: Option<SgSource>,
@@ -174,7 +195,7 @@ impl Transfer<'_> {
             Some(prot) => Some(MappedSg::new(device, prot, self.dir)?),
             None => None,
         };
-        let count = signature::init(&mut slot, self, &data, prot.as_ref(), attrs)?;
+        let count = signature::init(&mut slot, &self, &data, prot.as_ref(), attrs)?;
 
         if let Some(prot) = prot {
             prot.keep();
