@@ -62,8 +62,9 @@ mod range {
             let taken =
                 unsafe { bindings::dma_iova_try_alloc(device.as_raw(), &mut state, phys, len) };
 
+            // Not `then_some()`: a range that was not taken must not be dropped.
             // INVARIANT: Nothing of the new range is linked.
-            taken.then_some(Self {
+            taken.then(|| Self {
                 device,
                 state,
                 linked: 0,
