@@ -232,6 +232,15 @@ unsafe impl Segments for MappedPieces<'_> {
         filled
     }
 
+    #[inline]
+    fn finish(&self) -> Result {
+        if self.source.left() == 0 {
+            Ok(())
+        } else {
+            Err(EINVAL)
+        }
+    }
+
     #[cfg(rdma_rw_takeover)]
     fn spare(&mut self) -> Result<super::dma::Segment> {
         // SAFETY: The page is there as long as this code is.

@@ -56,6 +56,13 @@ pub(super) unsafe trait Segments {
     /// the destroy of a context, also where the result is an error.
     fn fill(&mut self, sges: &mut [MaybeUninit<bindings::ib_sge>], lkey: u32) -> Filled;
 
+    /// Whether all that is to be transferred has been filled in.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` where there are no segments left for the rest.
+    fn finish(&self) -> Result;
+
     /// A segment for an SGE that no work request has, with a mapping like the others.
     #[cfg(rdma_rw_takeover)]
     fn spare(&mut self) -> Result<super::dma::Segment>;
@@ -141,13 +148,13 @@ impl<S: Segments> Table<S> {
             self.nr_sges = self.nr_sges.wrapping_add(filled.nr);
             filled.result?;
             if filled.nr == 0 {
-                return Ok(());
+                return self.source.finish();
             }
 
             // CAST: A limit of SGEs has 32 bits.
             self.push_wr(wr::rdma_wr(transfer.dir, remote, first, filled.nr as u32));
             if filled.nr < max_sge {
-                return Ok(());
+                return self.source.finish();
             }
             remote = remote.advanced(filled.len);
         }

@@ -418,6 +418,12 @@ unsafe impl Segments for Cursor<'_> {
         }
     }
 
+    // All that is left of the list is to be transferred.
+    #[inline]
+    fn finish(&self) -> Result {
+        Ok(())
+    }
+
     // Each entry that is left is yielded, so that no SGE is.
     #[cfg(rdma_rw_takeover)]
     fn spare(&mut self) -> Result<Segment> {
