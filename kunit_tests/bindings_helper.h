@@ -16,11 +16,12 @@
 #include <rdma/mr_pool.h>
 #include <rdma/rw.h>
 
+#include "loopback.h"
+
 /* helpers.c: what is inline or a macro in the kernel's headers. */
 void rdma_rw_kunit_fail(struct kunit *test, const char *file, int line,
 			const char *message);
 void rdma_rw_kunit_skip(struct kunit *test, const char *reason);
-void rdma_rw_kunit_note(struct kunit *test, const char *message);
 const void *rdma_rw_kunit_param(struct kunit *test);
 void rdma_rw_kunit_clear_once(void);
 
@@ -41,12 +42,14 @@ void *rdma_rw_kunit_page_address(struct page *page);
 struct page *rdma_rw_kunit_nth_page(struct page *page, unsigned long n);
 struct scatterlist *rdma_rw_kunit_sg_next(struct scatterlist *sg);
 u64 rdma_rw_kunit_sg_phys(struct scatterlist *sg);
+unsigned long rdma_rw_kunit_slab_pages(void);
 
 bool rdma_rw_kunit_set_fail_nth(unsigned int n);
 unsigned int rdma_rw_kunit_fail_nth(void);
 bool rdma_rw_kunit_alloc_fails(void);
 void rdma_rw_kunit_atomic_begin(void);
 void rdma_rw_kunit_atomic_end(void);
+int rdma_rw_kunit_run_threads(unsigned int nr, void (*fn)(void *data), void *data);
 int rdma_rw_kunit_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,
 			    const struct ib_send_wr **bad_wr);
 
