@@ -24,4 +24,4 @@
 #undef EXPORT_SYMBOL
 #define EXPORT_SYMBOL(symbol)
 
-#include "../../rw.c"
+#include "rw.c"
