@@ -87,6 +87,39 @@ fn init_direction(dir: bindings::dma_data_direction) -> Result<Direction> {
     dir.ok_or(EINVAL)
 }
 
+/// [`rdma_rw_ctx_init`] for any transfer.
+///
+/// Takes what that took, and in the same places, so that nothing has to be moved or kept.
+///
+/// # Safety
+///
+/// As there.
+#[inline(never)]
+unsafe extern "C" fn init_sg(
+    ctx: *mut bindings::rdma_rw_ctx,
+    qp: *mut bindings::ib_qp,
+    port_num: u32,
+    sg: *mut bindings::scatterlist,
+    sg_cnt: u32,
+    sg_offset: u32,
+    remote_addr: u64,
+    rkey: u32,
+    dir: bindings::dma_data_direction,
+) -> c_int {
+    from_result(|| {
+        let dir = init_direction(dir)?;
+        // SAFETY: The caller promises a list of `sg_cnt` entries, or null.
+        let source = unsafe { SgSource::from_raw(sg, sg_cnt)? };
+        // SAFETY: The caller promises writable memory that stays in place.
+        let slot = unsafe { Slot::from_raw(ctx) };
+        // SAFETY: The caller promises a valid QP.
+        let qp = unsafe { Qp::from_raw(qp) };
+        let transfer = Transfer::new(qp, port_num, Remote::new(remote_addr, rkey), dir);
+
+        transfer.init_sg(slot, source, sg_offset)
+    })
+}
+
 c_abi! {
     /// Prepares a transfer between a scatterlist and remote memory.
     ///
@@ -125,18 +158,37 @@ c_abi! {
         rkey: u32,
         dir: bindings::dma_data_direction,
     ) -> c_int {
-        from_result(|| {
-            let dir = init_direction(dir)?;
-            // SAFETY: The caller promises a list of `sg_cnt` entries, or null.
-            let source = unsafe { SgSource::from_raw(sg, sg_cnt)? };
-            // SAFETY: The caller promises writable memory that stays in place.
-            let slot = unsafe { Slot::from_raw(ctx) };
-            // SAFETY: The caller promises a valid QP.
-            let qp = unsafe { Qp::from_raw(qp) };
+        // SAFETY: The caller promises a valid QP, a list of `sg_cnt` entries or null, and writable
+        // memory that stays in place.
+        let (qp, list, slot) = unsafe {
+            (
+                Qp::from_raw(qp),
+                SgSource::from_raw(sg, sg_cnt),
+                Slot::from_raw(ctx),
+            )
+        };
+
+        if let (Some(dir), Ok(list)) = (Direction::from_raw(dir), list) {
             let transfer = Transfer::new(qp, port_num, Remote::new(remote_addr, rkey), dir);
 
-            transfer.init_sg(slot, source, sg_offset)
-        })
+            if let Some(count) = transfer.init_sg_at_once(slot, list, sg_offset) {
+                return count;
+            }
+        }
+        // SAFETY: By this function's own safety requirements.
+        unsafe {
+            init_sg(
+                ctx,
+                qp.as_raw(),
+                port_num,
+                sg,
+                sg_cnt,
+                sg_offset,
+                remote_addr,
+                rkey,
+                dir,
+            )
+        }
     }
 
     /// Prepares a transfer between an array of `bio_vec` and remote memory.
@@ -280,13 +332,17 @@ c_abi! {
         chain_wr: *mut bindings::ib_send_wr,
     ) -> *mut bindings::ib_send_wr {
         let _ = (qp, port_num);
-        let completion = Completion::from_raw(cqe, chain_wr);
-        warn_on_once!(completion.is_none());
-
         // SAFETY: The caller promises a context.
-        match unsafe { Context::from_raw(ctx) } {
-            Some(mut ctx) => ctx.chain_wrs(completion),
-            None => chain_wr,
+        let Some(ctx) = (unsafe { Context::from_raw(ctx) }) else {
+            return chain_wr;
+        };
+
+        match Completion::from_raw(cqe, chain_wr) {
+            Some(completion) => ctx.chain_wrs(completion),
+            None => {
+                warn_on_once!(true);
+                ctx.chain_wrs_unheard()
+            }
         }
     }
 

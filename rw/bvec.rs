@@ -9,13 +9,15 @@ use kernel::prelude::*;
 
 use super::{
     dma::{
+        self,
         unmap_sges,
-        PageMapper, //
+        Segment, //
     },
     multi::{
         Filled,
         Segments, //
     },
+    pages::Pages,
     Device,
     Direction, //
 };
@@ -65,6 +67,15 @@ impl Piece {
     #[inline]
     pub(super) fn len(&self) -> u32 {
         self.len
+    }
+
+    /// Where the piece lies before it is mapped.
+    #[inline]
+    pub(super) fn segment(&self, pages: &Pages) -> Segment {
+        Segment {
+            addr: pages.address(self.page, self.offset),
+            len: self.len,
+        }
     }
 }
 
@@ -151,53 +162,122 @@ impl BvecSource<'_> {
     }
 }
 
-/// The pieces of a transfer, each mapped as it is reached.
-pub(super) struct MappedPieces<'a> {
-    device: &'a Device,
+/// Borders that a segment never crosses: those of the smallest blocks that memory of another kind
+/// (of a PCI device, say) can begin or end at.
+const SEGMENT_BORDER: u64 = 2 << 20;
+
+/// The segments of a transfer, each mapped as it is reached.
+///
+/// Pieces that follow each other in memory make one segment, so that a transfer needs fewer SGEs
+/// than its array has entries, and fewer work requests.
+pub(super) struct MappedSegments<'a> {
+    pages: Pages,
     dir: Direction,
-    mapper: PageMapper<'a>,
+    /// Longest segment that the device maps at once.
+    limit: u32,
+    /// The next piece, already taken from the source.
+    next: Option<Segment>,
     source: BvecSource<'a>,
     #[cfg(rdma_rw_takeover)]
     nr_array: u32,
 }
 
-impl<'a> MappedPieces<'a> {
+impl<'a> MappedSegments<'a> {
     /// Starts at the first piece of a source.
     ///
     /// # Errors
     ///
     /// `EINVAL` where there is no piece.
     #[inline]
-    pub(super) fn new(device: &'a Device, dir: Direction, source: BvecSource<'a>) -> Result<Self> {
-        let first = source.clone().next_piece()?.ok_or(EINVAL)?;
+    pub(super) fn new(
+        device: &'a Device,
+        dir: Direction,
+        mut source: BvecSource<'a>,
+    ) -> Result<Self> {
+        let first = source.next_piece()?.ok_or(EINVAL)?;
+        let pages = Pages::new(device, first.page());
 
         Ok(Self {
-            device,
             dir,
-            mapper: PageMapper::new(device, dir, &first),
+            limit: device.max_segment(),
+            next: Some(first.segment(&pages)),
             #[cfg(rdma_rw_takeover)]
             nr_array: source.nr_array,
             source,
+            pages,
         })
+    }
+
+    /// The next segment, not mapped yet; none at the end.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` where the array ends before all bytes are done.
+    #[inline]
+    pub(super) fn next_segment(&mut self) -> Result<Option<Segment>> {
+        let Some(mut segment) = self.next.take() else {
+            return Ok(None);
+        };
+
+        while let Some(piece) = self.source.next_piece()? {
+            let piece = piece.segment(&self.pages);
+            let end = segment.addr.wrapping_add(u64::from(segment.len));
+            let len = segment.len.wrapping_add(piece.len);
+
+            // A transfer has a length of 32 bits, so that the sum does not wrap.
+            if piece.addr != end || end & (SEGMENT_BORDER - 1) == 0 || len > self.limit {
+                self.next = Some(piece);
+                break;
+            }
+            segment.len = len;
+        }
+        Ok(Some(segment))
+    }
+
+    /// Puts back the segment that was taken last.
+    #[inline]
+    pub(super) fn with_first(self, segment: Segment) -> WithFirst<'a> {
+        WithFirst {
+            first: Some(segment),
+            rest: self,
+        }
+    }
+
+    /// Whether all segments have been taken.
+    #[inline]
+    pub(super) fn is_done(&self) -> bool {
+        self.next.is_none()
+    }
+
+    /// Maps a segment.
+    #[inline]
+    pub(super) fn map(&self, segment: Segment) -> Result<Segment> {
+        dma::map(self.pages.dma_device(), self.dir, segment)
     }
 }
 
+/// Segments of which the first is known already.
+pub(super) struct WithFirst<'a> {
+    first: Option<Segment>,
+    rest: MappedSegments<'a>,
+}
+
 // SAFETY: The SGEs are written one after the other, and counted.
-unsafe impl Segments for MappedPieces<'_> {
+unsafe impl Segments for WithFirst<'_> {
     // C frees `map.sges` alone of such a context, and finds the mappings there.
     const SGES_FIRST: bool = true;
 
-    // An entry of the array has one piece at the most, since a piece ends where its entry does.
+    // The first segment, the next piece, and one for each entry from the current one on.
     #[inline]
     fn bound(&self) -> u32 {
         #[cfg(rdma_rw_takeover)]
         {
             // As many as C looks at, those before the first one that is used included.
-            self.nr_array
+            self.rest.nr_array
         }
         #[cfg(not(rdma_rw_takeover))]
         {
-            self.source.nr_bvecs()
+            self.rest.source.nr_bvecs().saturating_add(1)
         }
     }
 
@@ -210,13 +290,17 @@ unsafe impl Segments for MappedPieces<'_> {
         };
 
         for sge in sges {
-            let segment = match self.source.next_piece() {
-                Ok(Some(piece)) => self.mapper.map(&piece),
+            let segment = match self.first.take() {
+                Some(first) => Ok(Some(first)),
+                None => self.rest.next_segment(),
+            };
+            let mapped = match segment {
+                Ok(Some(segment)) => self.rest.map(segment),
                 Ok(None) => break,
                 Err(e) => Err(e),
             };
 
-            match segment {
+            match mapped {
                 Ok(segment) => {
                     sge.write(segment.sge(lkey));
                     // Not more than there are SGEs, and a transfer has a length of 32 bits.
@@ -234,7 +318,7 @@ unsafe impl Segments for MappedPieces<'_> {
 
     #[inline]
     fn finish(&self) -> Result {
-        if self.source.left() == 0 {
+        if self.first.is_none() && self.rest.is_done() {
             Ok(())
         } else {
             Err(EINVAL)
@@ -242,13 +326,12 @@ unsafe impl Segments for MappedPieces<'_> {
     }
 
     #[cfg(rdma_rw_takeover)]
-    fn spare(&mut self) -> Result<super::dma::Segment> {
+    fn spare(&mut self) -> Result<Segment> {
         // SAFETY: The page is there as long as this code is.
         let page = unsafe { bindings::rdma_rw_c_spare_page() };
 
-        self.mapper.map(&Piece {
-            page,
-            offset: 0,
+        self.rest.map(Segment {
+            addr: self.rest.pages.address(page, 0),
             // CAST: 64 KiB at most.
             len: kernel::page::PAGE_SIZE as u32,
         })
@@ -257,6 +340,6 @@ unsafe impl Segments for MappedPieces<'_> {
     #[inline]
     fn undo(&self, sges: &[bindings::ib_sge]) {
         // SAFETY: These are the segments that `fill` mapped, and no context has them yet.
-        unsafe { unmap_sges(self.device, self.dir, sges) };
+        unsafe { unmap_sges(self.rest.pages.dma_device(), self.rest.dir, sges) };
     }
 }

@@ -56,6 +56,26 @@ impl Completion {
             None => NonNull::new(cqe).map(Self::Notify),
         }
     }
+
+    /// Ends a chain of work requests this way.
+    ///
+    /// # Safety
+    ///
+    /// `last` must be valid.
+    #[inline(always)]
+    unsafe fn end_chain(self, last: *mut bindings::ib_send_wr) {
+        // SAFETY: By this function's safety requirement.
+        unsafe {
+            match self {
+                Self::Chain(wr) => end_chain(last, wr.as_ptr(), ptr::null_mut(), 0),
+                Self::Notify(cqe) => {
+                    let signalled = bindings::ib_send_flags_IB_SEND_SIGNALED;
+
+                    end_chain(last, ptr::null_mut(), cqe.as_ptr(), signalled);
+                }
+            }
+        }
+    }
 }
 
 /// Which member of the union of `struct rdma_rw_ctx` is in use: its `type`, as C numbers it.
@@ -147,6 +167,18 @@ impl Origin {
             // SAFETY: By this function's safety requirement.
             seal: unsafe { Self::seal(ctx, list, nents) },
         }
+    }
+
+    /// Whether this note, found in a context, is one.
+    ///
+    /// # Safety
+    ///
+    /// `ctx` must be readable.
+    #[inline]
+    unsafe fn is_sealed(&self, ctx: *const bindings::rdma_rw_ctx) -> bool {
+        // Where there is no C, everything is.
+        // SAFETY: By this function's safety requirement.
+        !cfg!(rdma_rw_takeover) || self.seal == unsafe { Self::seal(ctx, self.list, self.nents) }
     }
 
     /// What a note of this content in this context is sealed with, while this module is loaded. A
@@ -252,7 +284,7 @@ impl Slot<'_> {
 
     /// Notes where the context's memory comes from, once all the rest is written: an array's
     /// context may have `nr_sges` SGEs in an allocation.
-    #[inline]
+    #[inline(always)]
     fn write_origin(&mut self, nr_sges: u32) {
         let (list, nents) = match &self.list {
             Some(list) => (list.as_raw(), list.nents().get()),
@@ -265,7 +297,7 @@ impl Slot<'_> {
     }
 
     /// Writes what all contexts have, and returns the context for the rest.
-    #[inline]
+    #[inline(always)]
     fn write_head(&mut self, tag: Tag, nr_ops: u32) -> *mut bindings::rdma_rw_ctx {
         let ctx = self.raw.as_ptr();
 
@@ -279,7 +311,7 @@ impl Slot<'_> {
     }
 
     /// Writes a context of one SGE.
-    #[inline]
+    #[inline(always)]
     pub(super) fn write_single(&mut self, transfer: &Transfer<'_>, segment: Segment) {
         let ctx = self.write_head(Tag::Single, 1);
 
@@ -368,7 +400,7 @@ impl Slot<'_> {
 /// # Safety
 ///
 /// Both must be writable, and stay where they are.
-#[inline]
+#[inline(always)]
 unsafe fn write_one_sge(
     sge: *mut bindings::ib_sge,
     wr: *mut bindings::ib_rdma_wr,
@@ -387,9 +419,9 @@ unsafe fn write_one_sge(
 /// # Invariants
 ///
 /// - The member of the union that `tag` names is in use, and all it points to is valid.
-/// - `multi`: either `sges` is null and `wrs` an allocation (a scatterlist's context), or `sges` is
-///   an allocation (an array's context, which has its work requests in it behind the SGEs; or one
-///   that C made from a scatterlist, with an allocation each).
+/// - `multi`: with a scatterlist's context, `wrs` and `sges` are allocations each, or `sges` is null
+///   and the SGEs lie behind the work requests; with an array's, `sges` is an allocation that has
+///   the work requests behind the SGEs.
 /// - `registered` and `signature`: `reg` is an allocation of `nr_ops` elements, not 0. The first
 ///   one's `sgt` has the scatterlist that the context owns, if any, or with protection information
 ///   the caller's list of that.
@@ -411,13 +443,15 @@ impl Context<'_> {
     pub(crate) unsafe fn from_raw(raw: *mut bindings::rdma_rw_ctx) -> Option<Self> {
         // SAFETY: By this function's safety requirement.
         let (raw, nr_ops, tag) = unsafe { (NonNull::new(raw)?, (*raw).nr_ops, (*raw).type_) };
-        let tag = Tag::from_raw(tag).filter(|_| nr_ops != 0);
+        let Some(tag) = Tag::from_raw(tag).filter(|_| nr_ops != 0) else {
+            warn_on_once!(true);
+            return None;
+        };
 
-        warn_on_once!(tag.is_none());
         // INVARIANT: This is a context that an init has written.
         Some(Self {
             raw,
-            tag: tag?,
+            tag,
             memory: PhantomData,
         })
     }
@@ -471,15 +505,11 @@ impl Context<'_> {
         }
     }
 
-    /// Chains the work requests and ends the chain as asked for; unsignalled where nothing is.
-    /// Returns the first one. See [`crate::rdma_rw_ctx_wrs`].
+    /// Readies the context's work requests for being posted, and returns the first and the last.
     #[inline]
-    pub(crate) fn chain_wrs(
-        &mut self,
-        completion: Option<Completion>,
-    ) -> *mut bindings::ib_send_wr {
+    fn ready(&mut self) -> (*mut bindings::ib_send_wr, *mut bindings::ib_send_wr) {
         // SAFETY: The MRs are valid and in this context's use alone, by the type invariant.
-        let (first, last) = match unsafe { registered::arm(self.regs()) } {
+        match unsafe { registered::arm(self.regs()) } {
             Some(ends) => ends,
             None => {
                 let (first, last) = self.rdma_wrs();
@@ -487,23 +517,42 @@ impl Context<'_> {
                 // SAFETY: By the type invariant both are valid.
                 unsafe { (&raw mut (*first).wr, &raw mut (*last).wr) }
             }
-        };
-        let (next, cqe, flags) = match completion {
-            Some(Completion::Chain(wr)) => (wr.as_ptr(), ptr::null_mut(), 0),
-            Some(Completion::Notify(cqe)) => (
-                ptr::null_mut(),
-                cqe.as_ptr(),
-                bindings::ib_send_flags_IB_SEND_SIGNALED,
-            ),
-            None => (ptr::null_mut(), ptr::null_mut(), 0),
-        };
-
-        // SAFETY: By the type invariant it is valid.
-        unsafe {
-            (*last).next = next;
-            (*last).__bindgen_anon_1.wr_cqe = cqe;
-            (*last).send_flags = flags;
         }
+    }
+
+    /// Chains the work requests and ends the chain as asked for. Returns the first one. See
+    /// [`crate::rdma_rw_ctx_wrs`].
+    #[inline(always)]
+    pub(crate) fn chain_wrs(self, completion: Completion) -> *mut bindings::ib_send_wr {
+        // The shortest of transfers is the first to be looked for.
+        if self.tag == Tag::Single {
+            let (wr, _) = self.rdma_wrs();
+
+            // SAFETY: By the type invariant it is valid.
+            unsafe { completion.end_chain(&raw mut (*wr).wr) };
+            return wr.cast();
+        }
+        self.chain_larger_wrs(completion)
+    }
+
+    /// [`Context::chain_wrs`] for what is larger.
+    #[inline(never)]
+    fn chain_larger_wrs(mut self, completion: Completion) -> *mut bindings::ib_send_wr {
+        let (first, last) = self.ready();
+
+        // SAFETY: The last work request is valid.
+        unsafe { completion.end_chain(last) };
+        first
+    }
+
+    /// Chains the work requests of a caller who does not want to hear of their completion: they end
+    /// unsignalled. Returns the first one.
+    #[cold]
+    pub(crate) fn chain_wrs_unheard(mut self) -> *mut bindings::ib_send_wr {
+        let (first, last) = self.ready();
+
+        // SAFETY: The last work request is valid.
+        unsafe { end_chain(last, ptr::null_mut(), ptr::null_mut(), 0) };
         first
     }
 
@@ -514,8 +563,11 @@ impl Context<'_> {
     /// The device's error. Then MRs whose registration was not posted are as they were before.
     #[inline]
     pub(crate) fn post(&mut self, qp: &Qp, completion: Completion) -> Result {
-        let first = self.chain_wrs(Some(completion));
+        let (first, last) = self.ready();
         let mut bad: *const bindings::ib_send_wr = ptr::null();
+
+        // SAFETY: The last work request is valid.
+        unsafe { completion.end_chain(last) };
 
         // SAFETY: The QP and all of the chain are valid.
         to_result(unsafe { bindings::rdma_rw_c_post_send(qp.as_raw(), first, &mut bad) })
@@ -536,7 +588,7 @@ impl Context<'_> {
         // SAFETY: By the type invariant; any bytes will do.
         let origin = unsafe { Origin::place(ctx).read() };
         // SAFETY: As above.
-        if origin.seal != unsafe { Origin::seal(ctx, origin.list, origin.nents) } {
+        if !unsafe { origin.is_sealed(ctx) } {
             return match self.tag {
                 Tag::Signature => Form::Signature((ptr::null_mut(), 0), (ptr::null_mut(), 0)),
                 _ => Form::Unknown,
@@ -559,7 +611,38 @@ impl Context<'_> {
     ///
     /// The device must be done with the context, and `qp` and `list` must be those of its init.
     #[inline]
-    pub(crate) unsafe fn destroy_sg(mut self, qp: &Qp, list: RawList, dir: Direction) {
+    pub(crate) unsafe fn destroy_sg(self, qp: &Qp, list: RawList, dir: Direction) {
+        // The shortest of transfers has nothing but the mapping.
+        if self.tag == Tag::Single && self.is_of_list() {
+            // SAFETY: By this function's safety requirement.
+            unsafe {
+                count::released(self.raw.as_ptr());
+                unmap_sg(qp.device(), list, dir);
+            }
+            return;
+        }
+        // SAFETY: By this function's safety requirement.
+        unsafe { self.destroy_larger_sg(qp, list, dir) };
+    }
+
+    /// Whether this is known to be the context of a scatterlist.
+    #[inline]
+    fn is_of_list(&self) -> bool {
+        let ctx = self.raw.as_ptr();
+        // SAFETY: By the type invariant; any bytes will do.
+        let origin = unsafe { Origin::place(ctx).read() };
+
+        // SAFETY: As above.
+        !origin.list.is_null() && unsafe { origin.is_sealed(ctx) }
+    }
+
+    /// [`Context::destroy_sg`] for what is larger, or of another form.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline(never)]
+    unsafe fn destroy_larger_sg(mut self, qp: &Qp, list: RawList, dir: Direction) {
         let form = self.form();
 
         warn_on_once!(matches!(form, Form::Bvec(_) | Form::Signature(..)));
@@ -670,14 +753,18 @@ impl Context<'_> {
                 Tag::Single => {
                     let sge = &raw const (*self.raw.as_ptr()).__bindgen_anon_1.single.sge;
 
-                    unmap_sges(device, dir, slice::from_ref(&*sge));
+                    unmap_sges(device.dma_device(), dir, slice::from_ref(&*sge));
                 }
                 Tag::Multi => {
                     let (sges, _) = self.map();
 
                     match nr_sges {
                         Some(nr) => {
-                            unmap_sges(device, dir, slice::from_raw_parts(sges, nr as usize));
+                            unmap_sges(
+                                device.dma_device(),
+                                dir,
+                                slice::from_raw_parts(sges, nr as usize),
+                            );
                         }
                         None => self.unmap_multi(device, dir),
                     }
@@ -724,7 +811,7 @@ impl Context<'_> {
                 let wr = &(*first.add(i)).wr;
 
                 unmap_sges(
-                    device,
+                    device.dma_device(),
                     dir,
                     slice::from_raw_parts(wr.sg_list, wr.num_sge as usize),
                 );
@@ -794,6 +881,26 @@ impl Context<'_> {
     }
 }
 
+/// Ends a chain of work requests. Whatever an earlier end has left is overwritten.
+///
+/// # Safety
+///
+/// `last` must be valid.
+#[inline]
+unsafe fn end_chain(
+    last: *mut bindings::ib_send_wr,
+    next: *mut bindings::ib_send_wr,
+    cqe: *mut bindings::ib_cqe,
+    flags: bindings::ib_send_flags,
+) {
+    // SAFETY: By this function's safety requirement.
+    unsafe {
+        (*last).next = next;
+        (*last).__bindgen_anon_1.wr_cqe = cqe;
+        (*last).send_flags = flags;
+    }
+}
+
 /// Unmaps a caller's list that init mapped.
 ///
 /// # Safety
@@ -801,6 +908,11 @@ impl Context<'_> {
 /// The list must be null, empty, or mapped for this device and direction.
 #[inline]
 unsafe fn unmap_sg(device: &Device, list: RawList, dir: Direction) {
+    // There is nothing to be undone for a software device.
+    if device.dma_device().is_none() {
+        return;
+    }
+
     // SAFETY: By this function's safety requirement.
     if let Ok(list) = unsafe { SgSource::from_raw(list.0, list.1) } {
         // SAFETY: As above.

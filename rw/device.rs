@@ -2,6 +2,7 @@
 
 //! Views of the devices and QPs that C hands over.
 
+use core::mem;
 use core::num::NonZeroU32;
 
 use kernel::types::Opaque;
@@ -27,8 +28,11 @@ impl Direction {
     #[inline]
     pub(crate) fn from_raw(dir: bindings::dma_data_direction) -> Option<Self> {
         match dir {
-            bindings::dma_data_direction_DMA_TO_DEVICE => Some(Self::Write),
-            bindings::dma_data_direction_DMA_FROM_DEVICE => Some(Self::Read),
+            bindings::dma_data_direction_DMA_TO_DEVICE
+            | bindings::dma_data_direction_DMA_FROM_DEVICE => {
+                // SAFETY: These are the numbers of the two directions.
+                Some(unsafe { mem::transmute::<bindings::dma_data_direction, Self>(dir) })
+            }
             _ => None,
         }
     }
@@ -154,6 +158,19 @@ impl Device {
     pub(crate) fn max_qp_wr(&self) -> u32 {
         // SAFETY: By the type invariant; attributes do not change while the device is registered.
         unsafe { (*self.as_raw()).attrs.max_qp_wr }
+    }
+
+    /// Longest segment that can be mapped at once, in bytes.
+    ///
+    /// Where C may have to take the context apart, that is no more than an entry of the caller's.
+    #[inline]
+    pub(super) fn max_segment(&self) -> u32 {
+        match self.dma_device() {
+            None => 0,
+            Some(_) if true => 0,
+            // SAFETY: By the type invariant.
+            Some(_) => unsafe { bindings::rdma_rw_c_max_segment(self.as_raw()) },
+        }
     }
 
     /// The device that does the DMA; none for a software device that works with kernel addresses.

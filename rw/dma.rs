@@ -6,10 +6,11 @@ use core::mem;
 use core::num::NonZeroU32;
 
 use kernel::error::to_result;
+use kernel::ffi::c_int;
 use kernel::prelude::*;
 
 use super::{
-    bvec::Piece,
+    device::DmaDevice,
     Device,
     Direction,
     SgSource, //
@@ -19,7 +20,10 @@ use crate::bindings;
 /// Memory as the device sees it.
 #[derive(Clone, Copy)]
 pub(super) struct Segment {
-    /// DMA address, or kernel address for a software device.
+    /// DMA address, or kernel address for a software device; before it is mapped, as [`Pages`] has
+    /// it.
+    ///
+    /// [`Pages`]: super::pages::Pages
     pub(super) addr: u64,
     /// Length in bytes.
     pub(super) len: u32,
@@ -50,25 +54,14 @@ impl<'a> MappedSg<'a> {
     ///
     /// # Errors
     ///
-    /// `EIO` where a software device can map nothing of it, else the DMA API's error.
+    /// The DMA API's error.
     #[inline]
     pub(super) fn new(device: &'a Device, list: SgSource, dir: Direction) -> Result<Self> {
         let nents = match device.dma_device() {
-            #[cfg(CONFIG_INFINIBAND_VIRT_DMA)]
             None => {
-                // SAFETY: The device and the list are valid.
-                // CAST: A list's count fits an `int` by the invariant of `SgSource`, and so does
-                // the count of what is mapped of it, which is not negative.
-                unsafe {
-                    bindings::ib_dma_virt_map_sg(
-                        device.as_raw(),
-                        list.as_raw(),
-                        list.nents().get() as i32,
-                    ) as u32
-                }
+                list.map_virtual(device);
+                list.nents().get()
             }
-            #[cfg(not(CONFIG_INFINIBAND_VIRT_DMA))]
-            None => 0,
             Some(dma_device) => {
                 let mut table = bindings::sg_table {
                     sgl: list.as_raw(),
@@ -77,7 +70,7 @@ impl<'a> MappedSg<'a> {
                 };
 
                 // SAFETY: The device and the list are valid.
-                to_result(unsafe {
+                check(unsafe {
                     bindings::dma_map_sgtable(dma_device.as_raw(), &mut table, dir.as_raw(), 0)
                 })?;
                 table.nents
@@ -152,124 +145,67 @@ impl Drop for MappedSg<'_> {
     }
 }
 
-/// Maps physical pages given by pointers to their `struct page`.
+/// Maps memory for DMA by its address before that. A software device works with the latter.
 ///
-/// The address of a page is a linear function of its pointer, so only the first page of a transfer
-/// has to be asked for.
-#[derive(Clone, Copy)]
-pub(super) struct PageMapper<'a> {
-    device: &'a Device,
-    dir: Direction,
-    #[cfg(any(CONFIG_FLATMEM, CONFIG_SPARSEMEM_VMEMMAP))]
-    first: usize,
-    #[cfg(any(CONFIG_FLATMEM, CONFIG_SPARSEMEM_VMEMMAP))]
-    base: u64,
-}
-
-impl<'a> PageMapper<'a> {
-    /// A mapper for transfers that start with `piece`.
-    #[inline]
-    pub(super) fn new(device: &'a Device, dir: Direction, piece: &Piece) -> Self {
-        #[cfg(any(CONFIG_FLATMEM, CONFIG_SPARSEMEM_VMEMMAP))]
-        {
-            Self {
-                device,
-                dir,
-                first: piece.page() as usize,
-                base: page_address(device, piece.page()),
-            }
-        }
-        #[cfg(not(any(CONFIG_FLATMEM, CONFIG_SPARSEMEM_VMEMMAP)))]
-        {
-            let _ = piece;
-            Self { device, dir }
-        }
-    }
-
-    /// Where a piece lies: its kernel address for a software device, else its physical address.
-    #[inline]
-    pub(super) fn address(&self, piece: &Piece) -> u64 {
-        #[cfg(any(CONFIG_FLATMEM, CONFIG_SPARSEMEM_VMEMMAP))]
-        let page = {
-            const SIZE: usize = mem::size_of::<bindings::page>();
-            // CAST: The distance of two pointers into the map of pages has a sign and is a
-            // multiple of the size of its elements.
-            let distance = (piece.page() as usize).wrapping_sub(self.first) as isize;
-            let pages = if SIZE.is_power_of_two() {
-                distance >> SIZE.trailing_zeros()
-            } else {
-                // CAST: A constant far below the limit.
-                distance.wrapping_div(SIZE as isize)
-            };
-
-            // CAST: Two's complement, so that a page before the first wraps to its place.
-            self.base
-                .wrapping_add((pages as u64) << kernel::page::PAGE_SHIFT)
-        };
-        #[cfg(not(any(CONFIG_FLATMEM, CONFIG_SPARSEMEM_VMEMMAP)))]
-        let page = page_address(self.device, piece.page());
-
-        page.wrapping_add(u64::from(piece.offset()))
-    }
-
-    /// Maps a piece for DMA. A software device works with the kernel address.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM` where the DMA API has no mapping to give.
-    #[inline]
-    pub(super) fn map(&self, piece: &Piece) -> Result<Segment> {
-        let address = self.address(piece);
-        let len = piece.len();
-        let Some(dma_device) = self.device.dma_device() else {
-            return Ok(Segment { addr: address, len });
-        };
-
-        // SAFETY: The device is valid, and the caller's pages stay until the transfer is over.
-        let addr = unsafe {
-            bindings::dma_map_phys(
-                dma_device.as_raw(),
-                address,
-                len as usize,
-                self.dir.as_raw(),
-                0,
-            )
-        };
-
-        // SAFETY: The device is valid.
-        #[cfg(CONFIG_DMA_API_DEBUG)]
-        unsafe {
-            bindings::debug_dma_mapping_error(dma_device.as_raw(), addr);
-        }
-
-        // The value of DMA_MAPPING_ERROR.
-        if addr == bindings::dma_addr_t::MAX {
-            return Err(ENOMEM);
-        }
-        Ok(Segment { addr, len })
-    }
-}
-
-/// Address of a page: in the kernel's memory for a software device, else physical.
+/// # Errors
+///
+/// `ENOMEM` where the DMA API has no mapping to give.
 #[inline]
-fn page_address(device: &Device, page: *const bindings::page) -> u64 {
-    // SAFETY: The pages of a transfer are valid, by the safety requirement of `BvecSource`.
+pub(super) fn map(
+    dma_device: Option<DmaDevice>,
+    dir: Direction,
+    memory: Segment,
+) -> Result<Segment> {
+    let Some(dma_device) = dma_device else {
+        return Ok(memory);
+    };
+
+    // SAFETY: The device is valid, and the caller's pages stay until the transfer is over.
+    let addr = unsafe {
+        bindings::dma_map_phys(
+            dma_device.as_raw(),
+            memory.addr,
+            memory.len as usize,
+            dir.as_raw(),
+            0,
+        )
+    };
+
+    // SAFETY: The device is valid.
+    #[cfg(CONFIG_DMA_API_DEBUG)]
     unsafe {
-        match device.dma_device() {
-            None => bindings::rdma_rw_c_page_virt(page),
-            Some(_) => bindings::rdma_rw_c_page_phys(page),
-        }
+        bindings::debug_dma_mapping_error(dma_device.as_raw(), addr);
+    }
+
+    // The value of DMA_MAPPING_ERROR.
+    if addr == bindings::dma_addr_t::MAX {
+        return Err(ENOMEM);
+    }
+    Ok(Segment { addr, ..memory })
+}
+
+/// The result of a C function that returns 0 or a negative error.
+#[inline]
+pub(super) fn check(ret: c_int) -> Result {
+    if ret == 0 {
+        Ok(())
+    } else {
+        to_result(ret)
     }
 }
 
-/// Unmaps what [`PageMapper::map`] mapped for these SGEs.
+/// Unmaps what [`map`] mapped for these SGEs.
 ///
 /// # Safety
 ///
 /// The SGEs must hold mappings made for this device and direction, in nobody else's charge.
 #[inline]
-pub(super) unsafe fn unmap_sges(device: &Device, dir: Direction, sges: &[bindings::ib_sge]) {
-    if let Some(dma_device) = device.dma_device() {
+pub(super) unsafe fn unmap_sges(
+    dma_device: Option<DmaDevice>,
+    dir: Direction,
+    sges: &[bindings::ib_sge],
+) {
+    if let Some(dma_device) = dma_device {
         for sge in sges {
             // SAFETY: By this function's safety requirement.
             unsafe {

@@ -17,7 +17,7 @@ pub(super) use self::range::Range;
 #[cfg(CONFIG_IOMMU_DMA)]
 use super::{
     device::DmaDevice,
-    dma::PageMapper, //
+    pages::Pages, //
 };
 
 /// A range of IOVA space and what is linked into it.
@@ -25,12 +25,15 @@ use super::{
 mod range {
     use core::mem;
 
-    use kernel::error::to_result;
     use kernel::prelude::*;
 
     use crate::bindings;
     use crate::rw::{
         device::DmaDevice,
+        dma::{
+            check,
+            Segment, //
+        },
         Direction, //
     };
 
@@ -100,7 +103,9 @@ mod range {
         /// `EINVAL` where the memory or what lies before it leaves a page in the middle, else the
         /// DMA API's error.
         #[inline]
-        pub(in crate::rw) fn link(&mut self, phys: u64, len: u32) -> Result {
+        pub(in crate::rw) fn link(&mut self, memory: Segment) -> Result {
+            let Segment { addr: phys, len } = memory;
+
             // A range can only start and end within a page. The DMA API warns where it is asked
             // for more.
             let in_page = |n: u64| n & (kernel::page::PAGE_SIZE as u64 - 1) != 0;
@@ -109,7 +114,7 @@ mod range {
             }
 
             // SAFETY: The device and the range are valid.
-            to_result(unsafe {
+            check(unsafe {
                 bindings::dma_iova_link(
                     self.device.as_raw(),
                     &mut self.state,
@@ -130,7 +135,7 @@ mod range {
         #[inline]
         pub(in crate::rw) fn sync(&mut self) -> Result {
             // SAFETY: The device and the range are valid, and that much is linked.
-            to_result(unsafe {
+            check(unsafe {
                 bindings::dma_iova_sync(self.device.as_raw(), &mut self.state, 0, self.linked)
             })
         }
@@ -202,15 +207,15 @@ fn init_range(
     let Some(first) = source.next_piece()? else {
         return Ok(None);
     };
-    let mapper = PageMapper::new(device, transfer.dir, &first);
-    let phys = mapper.address(&first);
+    let pages = Pages::new(device, first.page());
+    let phys = first.segment(&pages).addr;
     let Some(mut range) = Range::new(dma_device, transfer.dir, phys, len as usize) else {
         return Ok(None);
     };
 
     let mut piece = Some(first);
     while let Some(this) = piece {
-        if range.link(mapper.address(&this), this.len()).is_err() {
+        if range.link(this.segment(&pages)).is_err() {
             return Ok(None);
         }
         piece = source.next_piece()?;

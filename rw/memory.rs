@@ -83,19 +83,20 @@ impl<T: Copy> Array<T> {
         })
     }
 
-    /// Adds an element. Moves the others where there is no room, which may sleep.
+    /// Adds an element, which is made in its place. Moves the others where there is no room, which
+    /// may sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, with the array as it was.
     #[inline]
-    pub(super) fn push(&mut self, element: T) -> Result {
+    pub(super) fn push_with(&mut self, element: impl FnOnce() -> T) -> Result {
         if self.len >= self.capacity {
             self.grow()?;
         }
 
         // SAFETY: By the type invariant there is room for this element.
-        unsafe { self.start.add(self.len as usize).write(element) };
+        unsafe { self.start.add(self.len as usize).write(element()) };
         // INVARIANT: One more is written. The sum is at most `capacity`.
         self.len = self.len.wrapping_add(1);
         Ok(())

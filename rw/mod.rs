@@ -28,6 +28,7 @@ mod memory;
 mod mr;
 pub(crate) mod mr_pools;
 mod multi;
+mod pages;
 mod registered;
 mod sgl;
 mod signature;

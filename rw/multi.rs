@@ -18,15 +18,17 @@ use kernel::ffi::c_int;
 use kernel::prelude::*;
 
 use super::{
-    bvec::MappedPieces,
     memory::Memory,
     sizing::div_round_up,
     wr,
-    BvecSource,
     Slot,
     Transfer, //
 };
 use crate::bindings;
+
+/// Largest single allocation for both SGEs and work requests. Beyond that, what `kmalloc()` adds to
+/// reach its next size costs more than a second allocation.
+const ONE_ALLOCATION: usize = kernel::page::PAGE_SIZE / 2;
 
 /// What [`Segments::fill`] has done.
 pub(super) struct Filled {
@@ -71,18 +73,18 @@ pub(super) unsafe trait Segments {
     fn undo(&self, sges: &[bindings::ib_sge]);
 }
 
-/// SGEs and work requests in the making, in one allocation; mappings undone and memory freed on
-/// drop.
+/// SGEs and work requests in the making; mappings undone and memory freed on drop.
 ///
 /// # Invariants
 ///
-/// - `_memory` is an allocation in which `sges` has room for `capacity` SGEs, and `wrs` for as many
-///   work requests as those fill.
+/// - `sges` has room for `capacity` SGEs, and `wrs` for as many work requests as those fill: both in
+///   `_memory`, or `sges` in `own_sges` where there is one.
 /// - The first `nr_sges` SGEs and `nr_wrs` work requests are written, and hold all segments that
 ///   `source` has yielded.
 struct Table<S: Segments> {
     source: S,
     _memory: Memory,
+    own_sges: Option<Memory>,
     sges: *mut bindings::ib_sge,
     wrs: *mut bindings::ib_rdma_wr,
     capacity: usize,
@@ -106,8 +108,25 @@ impl<S: Segments> Table<S> {
         .map_err(|_| ENOMEM)?;
 
         // Not zeroed: every field is written, and nobody reads what lies between them.
+        // INVARIANT: There is room for both by the layouts; nothing is yielded yet.
+        if !S::SGES_FIRST && layout.size() > ONE_ALLOCATION {
+            let own = Memory::new(sges)?;
+            let memory = Memory::new(wrs)?;
+
+            return Ok(Self {
+                source,
+                sges: own.start().as_ptr().cast(),
+                wrs: memory.start().as_ptr().cast(),
+                _memory: memory,
+                own_sges: Some(own),
+                capacity: bound as usize,
+                nr_sges: 0,
+                nr_wrs: 0,
+            });
+        }
+
         let memory = Memory::new(layout)?;
-        let first = memory.start();
+        let first = memory.start().as_ptr();
         // SAFETY: `extend` places the second array inside the layout.
         let second = unsafe { first.add(behind) };
         let (sges, wrs) = if S::SGES_FIRST {
@@ -116,12 +135,12 @@ impl<S: Segments> Table<S> {
             (second, first)
         };
 
-        // INVARIANT: Both arrays lie in the allocation by the layout; nothing is yielded yet.
         Ok(Self {
             source,
             _memory: memory,
-            sges: sges.as_ptr().cast(),
-            wrs: wrs.as_ptr().cast(),
+            own_sges: None,
+            sges: sges.cast(),
+            wrs: wrs.cast(),
             capacity: bound as usize,
             nr_sges: 0,
             nr_wrs: 0,
@@ -196,7 +215,7 @@ impl<S: Segments> Table<S> {
     /// Leaves everything to a context and returns its number of work requests.
     #[inline]
     fn keep(self, slot: &mut Slot<'_>) -> c_int {
-        let owned_sges = if S::SGES_FIRST {
+        let owned_sges = if S::SGES_FIRST || self.own_sges.is_some() {
             self.sges
         } else {
             ptr::null_mut()
@@ -238,21 +257,4 @@ pub(super) fn init<S: Segments>(
     #[cfg(rdma_rw_takeover)]
     table.fill_spare(transfer.qp.local_dma_lkey())?;
     Ok(table.keep(&mut slot))
-}
-
-/// Maps the pieces of a source one by one and makes a context for them.
-///
-/// # Errors
-///
-/// `EINVAL` where the array holds less than the transfer asks for, `ENOMEM`.
-#[inline]
-pub(super) fn init_bvec(
-    slot: Slot<'_>,
-    transfer: Transfer<'_>,
-    source: BvecSource<'_>,
-    max_sge: NonZeroU32,
-) -> Result<c_int> {
-    let pieces = MappedPieces::new(transfer.qp.device(), transfer.dir, source)?;
-
-    init(slot, transfer, pieces, max_sge)
 }

@@ -112,40 +112,41 @@ impl<'a> Registrations<'a> {
             Kind::Data => bindings::ib_wr_opcode_IB_WR_REG_MR,
             Kind::Integrity => bindings::ib_wr_opcode_IB_WR_REG_MR_INTEGRITY,
         };
-        let mut rdma_wr = wr::rdma_wr(transfer.dir, remote, ptr::null_mut(), 1);
-
         // Every iWARP port can invalidate the target of a READ, and no other can. The device
         // checks protection information itself and needs the MR for that.
-        if protocol == Protocol::Iwarp && transfer.dir == Direction::Read && self.kind == Kind::Data
-        {
-            rdma_wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_RDMA_READ_WITH_INV;
-            // The key that the MR will have, should C be the one that chains this.
-            // SAFETY: The MR is valid and nobody else's.
-            rdma_wr.wr.ex.invalidate_rkey = key_moved(unsafe { (*mr.as_raw()).lkey }, 1);
-        }
-
+        let read_inv = protocol == Protocol::Iwarp
+            && transfer.dir == Direction::Read
+            && self.kind == Kind::Data;
         // SAFETY: The MR is valid and nobody else's.
-        let addr = unsafe { (*mr.as_raw()).iova };
-        let reg = bindings::rdma_rw_reg_ctx {
-            sge: bindings::ib_sge {
-                addr,
-                length: len,
-                lkey: 0,
-            },
-            wr: rdma_wr,
-            reg_wr: bindings::ib_reg_wr {
-                wr: wr::send_wr(opcode),
-                mr: mr.as_raw(),
-                key: 0,
-                // CAST: Flags, well below the limit of the C field.
-                access: access as c_int,
-            },
-            inv_wr: wr::send_wr(bindings::ib_wr_opcode_IB_WR_LOCAL_INV),
-            mr: mr.as_raw(),
-            sgt: NO_TABLE,
-        };
+        let (addr, lkey) = unsafe { ((*mr.as_raw()).iova, (*mr.as_raw()).lkey) };
 
-        self.regs.push(reg)?;
+        self.regs.push_with(|| {
+            let mut rdma_wr = wr::rdma_wr(transfer.dir, remote, ptr::null_mut(), 1);
+
+            if read_inv {
+                rdma_wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_RDMA_READ_WITH_INV;
+                // The key that the MR will have, should C be the one that chains this.
+                rdma_wr.wr.ex.invalidate_rkey = key_moved(lkey, 1);
+            }
+            bindings::rdma_rw_reg_ctx {
+                sge: bindings::ib_sge {
+                    addr,
+                    length: len,
+                    lkey: 0,
+                },
+                wr: rdma_wr,
+                reg_wr: bindings::ib_reg_wr {
+                    wr: wr::send_wr(opcode),
+                    mr: mr.as_raw(),
+                    key: 0,
+                    // CAST: Flags, well below the limit of the C field.
+                    access: access as c_int,
+                },
+                inv_wr: wr::send_wr(bindings::ib_wr_opcode_IB_WR_LOCAL_INV),
+                mr: mr.as_raw(),
+                sgt: NO_TABLE,
+            }
+        })?;
         // INVARIANT: The MR is in the array's charge from here on.
         mr.keep();
         Ok(())
@@ -277,7 +278,7 @@ fn invalidates_itself(reg: &bindings::rdma_rw_reg_ctx) -> bool {
 /// # Safety
 ///
 /// `regs` must have valid MRs, in nobody else's use.
-#[inline]
+#[inline(never)]
 pub(super) unsafe fn arm(
     regs: &mut [bindings::rdma_rw_reg_ctx],
 ) -> Option<(*mut bindings::ib_send_wr, *mut bindings::ib_send_wr)> {
@@ -479,7 +480,7 @@ fn entries(mut source: BvecSource<'_>) -> Result<Array<bindings::scatterlist>> {
     let mut entries = Array::new(source.nr_bvecs())?;
 
     while let Some(piece) = source.next_piece()? {
-        entries.push(bindings::scatterlist {
+        entries.push_with(|| bindings::scatterlist {
             // CAST: `unsigned long` is as wide as a pointer.
             page_link: piece.page() as usize,
             offset: piece.offset(),

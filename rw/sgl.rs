@@ -18,7 +18,9 @@ use super::{
         Filled,
         Segments, //
     },
-    warn_on_once, //
+    pages::Pages,
+    warn_on_once,
+    Device, //
 };
 use crate::bindings;
 
@@ -70,6 +72,77 @@ impl SgSource {
     pub(super) fn nents(&self) -> NonZeroU32 {
         self.nents
     }
+
+    /// [`SgSource::map_virtual`] for the first entry alone, and what it is mapped to without its
+    /// first `offset` bytes; none where it is not longer than that.
+    #[inline]
+    pub(super) fn map_virtual_one(&self, pages: &Pages, offset: u32) -> Option<Segment> {
+        let sg = self.as_raw();
+
+        // SAFETY: By the type invariant this is an entry, and nobody else's.
+        unsafe {
+            let segment = note_virtual(sg, pages);
+
+            Some(Segment {
+                addr: segment.addr.wrapping_add(u64::from(offset)),
+                len: segment.len.checked_sub(offset).filter(|len| *len != 0)?,
+            })
+        }
+    }
+
+    /// Notes in every entry what a software device takes for its DMA address: where its memory lies
+    /// in the kernel's.
+    #[inline]
+    pub(super) fn map_virtual(&self, device: &Device) {
+        let mut sg = self.as_raw();
+        let mut left = self.nents.get();
+        // SAFETY: By the type invariant this is an entry.
+        let pages = Pages::new(device, unsafe { page(sg) });
+
+        loop {
+            // SAFETY: By the type invariant this is an entry, and nobody else's.
+            unsafe { note_virtual(sg, &pages) };
+
+            // Not below 0, since the last entry ends the loop.
+            left = left.wrapping_sub(1);
+            if left == 0 {
+                break;
+            }
+            // SAFETY: At least one entry is left behind this one.
+            sg = unsafe { next_entry(sg) };
+        }
+    }
+}
+
+/// Notes in an entry where its memory lies in the kernel's, and returns that.
+///
+/// # Safety
+///
+/// `sg` must be valid and nobody else's.
+#[inline]
+unsafe fn note_virtual(sg: *mut bindings::scatterlist, pages: &Pages) -> Segment {
+    // SAFETY: By this function's safety requirement.
+    unsafe {
+        let segment = Segment {
+            addr: pages.address(page(sg), (*sg).offset),
+            len: (*sg).length,
+        };
+
+        (*sg).dma_address = segment.addr;
+        set_dma_len(sg, segment.len);
+        segment
+    }
+}
+
+/// The page that an entry starts in.
+///
+/// # Safety
+///
+/// `sg` must be valid.
+#[inline]
+unsafe fn page(sg: *const bindings::scatterlist) -> *const bindings::page {
+    // SAFETY: By this function's safety requirement.
+    (unsafe { (*sg).page_link } & !(SG_CHAIN | SG_END)) as *const bindings::page
 }
 
 /// Length of an entry as mapped for DMA.
@@ -97,6 +170,7 @@ unsafe fn dma_len(sg: *const bindings::scatterlist) -> u32 {
 /// # Safety
 ///
 /// `sg` must be valid and nobody else's.
+#[inline]
 unsafe fn set_dma_len(sg: *mut bindings::scatterlist, len: u32) {
     // SAFETY: By this function's safety requirement.
     unsafe {
@@ -206,10 +280,12 @@ impl<'a> Cursor<'a> {
     /// Moves on by `entries`, or to the end where fewer are left.
     #[inline]
     pub(super) fn skip(&mut self, entries: u32) {
+        if entries >= self.left {
+            self.left = 0;
+            return;
+        }
         for _ in 0..entries {
-            if self.next_segment().is_none() {
-                break;
-            }
+            self.next_segment();
         }
     }
 
@@ -400,10 +476,11 @@ unsafe impl Segments for Cursor<'_> {
     #[inline]
     fn fill(&mut self, sges: &mut [MaybeUninit<bindings::ib_sge>], lkey: u32) -> Filled {
         let nr = sges.len().min(self.left as usize);
+        let mut here = self.clone();
         let mut len = 0u64;
 
         for sge in sges.iter_mut().take(nr) {
-            let Some(segment) = self.next_segment() else {
+            let Some(segment) = here.next_segment() else {
                 break;
             };
 
@@ -411,6 +488,7 @@ unsafe impl Segments for Cursor<'_> {
             // A count of 32 bits of lengths of 32 bits does not wrap.
             len = len.wrapping_add(u64::from(segment.len));
         }
+        *self = here;
         Filled {
             nr,
             len,

@@ -6,10 +6,12 @@ use kernel::ffi::c_int;
 use kernel::prelude::*;
 
 use super::{
+    bvec::MappedSegments,
     device::Protocol,
     dma::MappedSg,
     iova,
     multi,
+    pages::Pages,
     registered::{
         self,
         Misfit, //
@@ -126,6 +128,28 @@ impl<'a> Transfer<'a> {
         Ok(count)
     }
 
+    /// [`Transfer::init_sg`] for the shortest of transfers: one entry, on a device that works with
+    /// kernel addresses. There is nothing to be taken or given back.
+    ///
+    /// None for any other, and for whatever may fail.
+    #[inline(always)]
+    pub(crate) fn init_sg_at_once(
+        self,
+        slot: Slot<'_>,
+        list: SgSource,
+        offset: u32,
+    ) -> Option<c_int> {
+        let device = self.qp.device();
+
+        if list.nents().get() != 1 || device.dma_device().is_some() || self.requires_mr() {
+            return None;
+        }
+        self.qp.max_sge(self.dir)?;
+
+        let segment = list.map_virtual_one(&Pages::known_virtual()?, offset)?;
+        Some(single::init(&mut slot.of_list(list), &self, segment))
+    }
+
     /// Makes a context for a list that is mapped.
     #[inline]
     fn init_mapped(self, mut slot: Slot<'_>, mut cursor: Cursor<'_>) -> Result<c_int> {
@@ -168,14 +192,21 @@ impl<'a> Transfer<'a> {
         }
 
         let max_sge = self.qp.max_sge(self.dir).ok_or(EINVAL)?;
-        if source.nr_bvecs() == 1 {
-            return single::init_bvec(&mut slot, &self, source);
+        if source.nr_bvecs() > 1 {
+            // Whatever hinders the IOVA range, SGEs cover the same bytes from the first one on.
+            if let Some(count) = iova::init(&mut slot, self, source.clone())? {
+                return Ok(count);
+            }
         }
-        // Whatever hinders the IOVA range, SGEs cover the same bytes from the first one on.
-        if let Some(count) = iova::init(&mut slot, self, source.clone())? {
-            return Ok(count);
+
+        let mut segments = MappedSegments::new(self.qp.device(), self.dir, source)?;
+        let Some(first) = segments.next_segment()? else {
+            return Err(EINVAL);
+        };
+        if segments.is_done() {
+            return Ok(single::init(&mut slot, &self, segments.map(first)?));
         }
-        multi::init_bvec(slot, self, source, max_sge)
+        multi::init(slot, self, segments.with_first(first), max_sge)
     }
 
     /// Makes a context for data with protection information.

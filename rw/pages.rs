@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! From pointers to `struct page` to the addresses of pages, without a call for each.
+
+use core::cell::UnsafeCell;
+use core::mem::size_of;
+
+use super::{
+    device::DmaDevice,
+    Device, //
+};
+use crate::bindings;
+
+/// Whether the address of a page is a linear function of the pointer to it, everywhere.
+const LINEAR: bool = cfg!(CONFIG_64BIT)
+    && cfg!(any(CONFIG_FLATMEM, CONFIG_SPARSEMEM_VMEMMAP))
+    && !cfg!(any(CONFIG_KASAN_SW_TAGS, CONFIG_KASAN_HW_TAGS))
+    && size_of::<bindings::page>().is_power_of_two();
+
+/// The constant of that function; 0 before its first use.
+///
+/// Whoever finds a 0 writes the same value there, so that nothing has to be ordered.
+struct Base(UnsafeCell<u64>);
+
+// SAFETY: Any two writes are of the same word, and all accesses are volatile ones of a machine word.
+unsafe impl Sync for Base {}
+
+impl Base {
+    /// The constant, if it is known.
+    #[inline]
+    fn get(&self) -> u64 {
+        // SAFETY: The cell is valid; see above for races.
+        unsafe { self.0.get().read_volatile() }
+    }
+
+    /// Keeps the constant.
+    fn set(&self, base: u64) {
+        // SAFETY: As above.
+        unsafe { self.0.get().write_volatile(base) };
+    }
+}
+
+/// The constant for kernel addresses.
+static KERNEL: Base = Base(UnsafeCell::new(0));
+
+/// The constant for physical addresses.
+static PHYSICAL: Base = Base(UnsafeCell::new(0));
+
+/// Address of a page by its `struct page`, in the kernel's memory for a software device, else
+/// physical.
+#[derive(Clone, Copy)]
+pub(super) struct Pages {
+    dma_device: Option<DmaDevice>,
+    base: u64,
+}
+
+impl Pages {
+    /// Pages as a device sees them before they are mapped, of which `page` is one.
+    #[inline]
+    pub(super) fn new(device: &Device, page: *const bindings::page) -> Self {
+        let dma_device = device.dma_device();
+        let cached = match dma_device {
+            None => &KERNEL,
+            Some(_) => &PHYSICAL,
+        };
+        let base = match cached.get() {
+            0 if LINEAR => Self::learn(cached, dma_device, page),
+            base => base,
+        };
+
+        Self { dma_device, base }
+    }
+
+    /// Pages as a software device sees them, if that is known without asking.
+    #[inline]
+    pub(super) fn known_virtual() -> Option<Self> {
+        match KERNEL.get() {
+            0 => None,
+            base if LINEAR => Some(Self {
+                dma_device: None,
+                base,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Finds out a constant, and keeps it.
+    #[cold]
+    fn learn(cached: &Base, dma_device: Option<DmaDevice>, page: *const bindings::page) -> u64 {
+        let base = page_address(dma_device, page).wrapping_sub(Self::distance(page));
+
+        cached.set(base);
+        base
+    }
+
+    /// How far a page's address lies from the constant. What is wrapped or shifted out is the same
+    /// for all pages, or does not count in an address.
+    #[inline]
+    fn distance(page: *const bindings::page) -> u64 {
+        (page as u64 >> size_of::<bindings::page>().trailing_zeros()) << kernel::page::PAGE_SHIFT
+    }
+
+    /// The device that the pages will be mapped for, if any.
+    #[inline]
+    pub(super) fn dma_device(&self) -> Option<DmaDevice> {
+        self.dma_device
+    }
+
+    /// Address of the byte at an offset of a page, which may lie in a page behind that.
+    #[inline]
+    pub(super) fn address(&self, page: *const bindings::page, offset: u32) -> u64 {
+        let page = if LINEAR {
+            self.base.wrapping_add(Self::distance(page))
+        } else {
+            page_address(self.dma_device, page)
+        };
+
+        page.wrapping_add(u64::from(offset))
+    }
+}
+
+/// Address of a page, from C.
+fn page_address(dma_device: Option<DmaDevice>, page: *const bindings::page) -> u64 {
+    // SAFETY: The pages of a transfer are valid, by the safety requirements of its sources.
+    unsafe {
+        match dma_device {
+            None => bindings::rdma_rw_c_page_virt(page),
+            Some(_) => bindings::rdma_rw_c_page_phys(page),
+        }
+    }
+}
