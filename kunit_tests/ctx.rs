@@ -424,11 +424,6 @@ pub(crate) fn atomically<T>(body: impl FnOnce() -> T) -> T {
 pub(crate) struct Wr<'a>(&'a bindings::ib_send_wr);
 
 impl<'a> Wr<'a> {
-    /// The work request itself.
-    pub(crate) fn raw(&self) -> &'a bindings::ib_send_wr {
-        self.0
-    }
-
     /// Its opcode.
     pub(crate) fn opcode(&self) -> bindings::ib_wr_opcode {
         self.0.opcode

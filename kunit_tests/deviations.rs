@@ -55,6 +55,7 @@ const MLX5: Profile = Profile::MLX5;
 const MLX5_DMA: Profile = MLX5.dma(Dma::Ours { coalesce: false });
 const MLX5_IOMMU: Profile = MLX5.dma(Dma::Ours { coalesce: true });
 const MLX5_PCI: Profile = MLX5.dma(Dma::Pci);
+const RXE_DMA: Profile = RXE.dma(Dma::Ours { coalesce: false });
 const SIW_DMA: Profile = SIW.dma(Dma::Ours { coalesce: false });
 
 /// Why a case cannot run where there is no such DMA.
@@ -716,6 +717,139 @@ pub(crate) fn remote_end(test: &Test) -> Result {
         }
         rig.finish(test);
     }
+    Ok(())
+}
+
+/// A context, and a destroy that is not its own.
+pub(crate) struct Wrong {
+    name: &'static str,
+    profile: Profile,
+    dir: Dir,
+    shape: Shape,
+    made: Made,
+    destroyed: Made,
+}
+
+/// Which init and destroy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Made {
+    Sg,
+    Bvec,
+    Signature,
+}
+
+impl Param for Wrong {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+/// Of a name, a device, direction and memory, an init and a destroy.
+const fn wrong(
+    name: &'static str,
+    profile: Profile,
+    (dir, shape): (Dir, Shape),
+    made: Made,
+    destroyed: Made,
+) -> Wrong {
+    Wrong {
+        name,
+        profile,
+        dir,
+        shape,
+        made,
+        destroyed,
+    }
+}
+
+#[rustfmt::skip]
+pub(crate) static D10_DESTROY: &[Wrong] = &[
+    wrong("sg single by bvec", RXE_DMA, (Write, Pages(1)), Made::Sg, Made::Bvec),
+    wrong("sg single by signature", RXE_DMA, (Write, Pages(1)), Made::Sg, Made::Signature),
+    wrong("sg multi by bvec", RXE_DMA, (Read, Pages(40)), Made::Sg, Made::Bvec),
+    wrong("sg multi by signature", RXE_DMA, (Read, Pages(40)), Made::Sg, Made::Signature),
+    wrong("sg MR by bvec", SIW_DMA, (Read, Pages(3)), Made::Sg, Made::Bvec),
+    wrong("sg MR by signature", SIW_DMA, (Read, Pages(3)), Made::Sg, Made::Signature),
+    wrong("bvec single by sg", RXE_DMA, (Write, Pages(1)), Made::Bvec, Made::Sg),
+    wrong("bvec single by signature", RXE_DMA, (Write, Pages(1)), Made::Bvec, Made::Signature),
+    wrong("bvec multi by sg", RXE_DMA, (Read, Pages(40)), Made::Bvec, Made::Sg),
+    wrong("bvec multi by signature", RXE_DMA, (Read, Pages(40)), Made::Bvec, Made::Signature),
+    wrong("bvec MR by sg", SIW_DMA, (Read, Pages(3)), Made::Bvec, Made::Sg),
+    wrong("bvec MR by signature", SIW_DMA, (Read, Pages(3)), Made::Bvec, Made::Signature),
+    wrong("bvec IOVA by sg", MLX5_PCI, (Read, Pages(3)), Made::Bvec, Made::Sg),
+    wrong("bvec IOVA by signature", MLX5_PCI, (Read, Pages(3)), Made::Bvec, Made::Signature),
+    wrong("signature by sg", MLX5_DMA, (Write, Pages(3)), Made::Signature, Made::Sg),
+    wrong("signature by bvec", MLX5_DMA, (Write, Pages(3)), Made::Signature, Made::Bvec),
+];
+
+/// D10: the wrong destroy releases everything all the same, and warns.
+pub(crate) fn d10_destroy(test: &Test, case: &Wrong) -> Result {
+    /// As in the test of leaks.
+    const SLACK: usize = 60;
+    const ROUNDS: u32 = 1500;
+
+    if !target::get()?.is_rust() {
+        return test.skip(c"rw.c frees what is not an allocation, or nothing");
+    }
+    let mut spec = QpSpec::of(&case.profile, 4);
+    spec.integrity = case.made == Made::Signature;
+    let Some(rig) = rig(case.profile, spec)? else {
+        return test.skip(NO_DMA);
+    };
+    let local = Local::new(&rig.mock, case.shape)?;
+    let prot = Local::new(&rig.mock, Each(1, (0, 64)))?;
+    let (list, other, prot) = (local.sg()?, local.sg()?, prot.sg()?);
+    let bvecs = local.bvecs()?;
+    // SAFETY: All members are numbers.
+    let mut attrs: bindings::ib_sig_attrs = unsafe { core::mem::zeroed() };
+    let qp = rig.qp.as_raw();
+    // What an array's context is destroyed with, besides, was never mapped.
+    let data = match case.made {
+        Made::Bvec => &other,
+        _ => &list,
+    };
+    let (sg, cnt, dir) = (data.as_raw(), data.nents(), case.dir.as_raw());
+    // SAFETY: There is nothing to be kept.
+    let pages = || unsafe { bindings::rdma_rw_kunit_slab_pages() };
+    let mut ctx = Ctx::new(&rig.qp)?;
+    let mut round = || -> Result {
+        match case.made {
+            Made::Sg => ctx.init(&list, 0, REMOTE_ADDR, case.dir)?,
+            Made::Bvec => {
+                ctx.init_bvec(&bvecs, bvec_iter(0, 0, local.len()), REMOTE_ADDR, case.dir)?
+            }
+            Made::Signature => {
+                ctx.init_signature(&list, Some(&prot), &mut attrs, REMOTE_ADDR, case.dir)?
+            }
+        };
+        let raw = ctx.disown();
+
+        // SAFETY: The functions are to see that they are the wrong ones.
+        atomically(|| unsafe {
+            match case.destroyed {
+                Made::Sg => bindings::rdma_rw_ctx_destroy(raw, qp, 1, sg, cnt, dir),
+                Made::Bvec => {
+                    bindings::rdma_rw_ctx_destroy_bvec(raw, qp, 1, bvecs.as_ptr(), cnt, dir)
+                }
+                Made::Signature => {
+                    bindings::rdma_rw_ctx_destroy_signature(raw, qp, 1, sg, cnt, none(), 0, dir)
+                }
+            }
+        });
+        Ok(())
+    };
+
+    test.expect_warnings(1, &mut round)?;
+    let before = pages();
+    let (_, result) = test.count_warnings(|| (0..ROUNDS).try_for_each(|_| round()));
+    result?;
+    let after = pages();
+    test.expect(
+        after < before + SLACK,
+        fmt!("pages of the slab allocator grew from {before} to {after}"),
+    );
+    drop(ctx);
+    rig.finish(test);
     Ok(())
 }
 

@@ -2,8 +2,6 @@
 
 //! Transfers and what becomes of them: path, work requests, SGEs, and the bytes that arrive.
 
-use core::ffi::CStr;
-
 use kernel::prelude::*;
 
 use crate::bindings;
@@ -79,8 +77,8 @@ enum Want {
     Iova,
     /// An error, and nothing left behind.
     Fails(Error),
-    /// Not of interest, for this reason.
-    Unasked(&'static CStr),
+    /// This, while C says `EINVAL`.
+    Rust(&'static Want),
 }
 
 /// A transfer, and what is to become of it.
@@ -193,7 +191,20 @@ const SIW_DMA: Profile = SIW.dma(Dma::Ours { coalesce: false });
 const SIW_PCI: Profile = SIW.dma(Dma::Pci);
 const RXE_DMA: Profile = RXE.dma(Dma::Ours { coalesce: false });
 
-const GAP: Want = Want::Unasked(c"a list with gaps, which force_mr has no use for");
+/// So many MRs, of which each starts at a gap or where the last one is full; C has none of that.
+const fn gaps(mrs: u32) -> Want {
+    match mrs {
+        2 => Want::Rust(&Mr(2)),
+        3 => Want::Rust(&Mr(3)),
+        4 => Want::Rust(&Mr(4)),
+        5 => Want::Rust(&Mr(5)),
+        6 => Want::Rust(&Mr(6)),
+        10 => Want::Rust(&Mr(10)),
+        16 => Want::Rust(&Mr(16)),
+        17 => Want::Rust(&Mr(17)),
+        _ => Want::Fails(ENODEV),
+    }
+}
 const AGAIN: Want = Want::Fails(EAGAIN);
 use Want::{
     Iova,
@@ -208,6 +219,10 @@ const ODD: Shape = List(&[(7, 100), (4000, 96), (1, 4095), (0, 4096), (512, 1)])
 const WHOLE: Shape = List(&[(100, 3996), (0, 4096), (0, 77)]);
 /// Entries longer than a page.
 const LONG: Shape = List(&[(0, 8192), (0, 65536), (0, 12288)]);
+
+/// SGEs, where C insists on MRs that it can do without.
+const NO_MRS: Want = Want::Rust(&Multi(&[17]));
+const MIB: u32 = 1 << 20;
 
 /// 256 pages by 30 SGEs.
 const BY_30: &[u32] = &[30, 30, 30, 30, 30, 30, 30, 30, 16];
@@ -248,10 +263,10 @@ pub(crate) static TRANSFER_SG: &[Golden] = &[
     sg("siw WRITE of 64 pages", SIW, Write, (Pages(64), 0), Multi(BY_6), Mr(1)),
     sg("siw WRITE of 7 pages", SIW, Write, (Pages(7), 0), Multi(&[6, 1]), Mr(1)),
     // Odd entries.
-    sg("rxe WRITE of odd entries", RXE, Write, (ODD, 0), Multi(&[5]), GAP),
-    sg("rxe READ of odd entries", RXE, Read, (ODD, 0), Multi(&[5]), GAP),
-    sg("rxe WRITE of odd entries by 2", RXE, Write, (ODD, 0), Multi(&[2, 2, 1]), GAP).sges(2),
-    sg("siw WRITE of odd entries", SIW, Write, (ODD, 0), Multi(&[5]), GAP),
+    sg("rxe WRITE of odd entries", RXE, Write, (ODD, 0), Multi(&[5]), gaps(4)),
+    sg("rxe READ of odd entries", RXE, Read, (ODD, 0), Multi(&[5]), gaps(4)),
+    sg("rxe WRITE of odd entries by 2", RXE, Write, (ODD, 0), Multi(&[2, 2, 1]), gaps(4)).sges(2),
+    sg("siw WRITE of odd entries", SIW, Write, (ODD, 0), Multi(&[5]), gaps(4)),
     sg("rxe WRITE, ends in pages", RXE, Write, (WHOLE, 0), Multi(&[3]), Mr(1)),
     sg("rxe READ, ends in pages", RXE, Read, (WHOLE, 0), Multi(&[3]), Mr(1)),
     sg("siw READ, ends in pages", SIW, Read, (WHOLE, 0), Mr(1), Mr(1)),
@@ -276,9 +291,26 @@ pub(crate) static TRANSFER_SG: &[Golden] = &[
     sg("siw READ, offset 4096", SIW, Read, (Pages(3), 4096), Mr(1), Mr(1)),
     sg("siw READ, offset 4097", SIW, Read, (Pages(3), 4097), Mr(1), Mr(1)),
     sg("siw READ, offset 12287", SIW, Read, (Pages(3), 12287), Mr(1), Mr(1)),
-    sg("odd entries, offset 99", RXE, Read, (ODD, 99), Multi(&[5]), GAP),
-    sg("odd entries, offset 100", RXE, Read, (ODD, 100), Multi(&[4]), GAP),
+    sg("odd entries, offset 99", RXE, Read, (ODD, 99), Multi(&[5]), gaps(4)),
+    sg("odd entries, offset 100", RXE, Read, (ODD, 100), Multi(&[4]), gaps(3)),
     sg("odd entries, last byte", RXE, Read, (ODD, 8387), Single, Mr(1)),
+    // D11: entries of more pages than an MR has.
+    sg("D11: siw READ, 2 of 1 MiB", SIW, Read, (Each(2, (0, MIB)), 0), gaps(2), gaps(2)),
+    sg("D11: siw READ, 1 of 3 MiB", SIW, Read, (Each(1, (0, 3 * MIB)), 0), gaps(3), gaps(3)),
+    sg("D11: rxe WRITE, 2 of 1 MiB", RXE, Write, (Each(2, (0, MIB)), 0), Multi(&[2]), gaps(2)),
+    sg("D11: in the middle of an entry", SIW.mr_pages(4), Read, (Each(1, (100, 40000)), 0), gaps(3), gaps(3)),
+    sg("D11: behind an offset", SIW.mr_pages(4), Read, (Each(1, (0, 40000)), 5000), gaps(3), gaps(3)),
+    sg("D11: some fit", SIW.mr_pages(4), Read, (LONG, 0), gaps(6), gaps(6)),
+    sg("D11: DMA", SIW_DMA.mr_pages(4), Read, (LONG, 1), gaps(6), gaps(6)),
+    sg("D11: coalesced", MLX5_IOMMU.mr_pages(8), Write, (Pages(40), 0), Single, gaps(5)),
+    // D12: entries that do not end or begin with a page.
+    sg("D12: siw READ of odd entries", SIW, Read, (ODD, 0), gaps(4), gaps(4)),
+    sg("D12: siw READ, offset", SIW, Read, (ODD, 99), gaps(4), gaps(4)),
+    sg("D12: siw READ, the last ones", SIW, Read, (ODD, 101), gaps(3), gaps(3)),
+    sg("D12: one behind the other", SIW, Read, (Each(10, (4095, 1)), 0), gaps(10), gaps(10)),
+    sg("D12: MRs it can do without", MLX5, Read, (Each(17, (512, 512)), 0), NO_MRS, gaps(17)),
+    sg("D12: DMA, can do without", MLX5_DMA, Read, (Each(17, (1, 4000)), 0), NO_MRS, gaps(17)),
+    sg("D12: chained", SIW, Read, (ODD, 0), gaps(4), gaps(4)).chained(2),
     // Tables that are chained.
     sg("chained 5 and 5", RXE, Write, (Pages(10), 0), Multi(&[10]), Mr(1)).chained(5),
     sg("chained 1 and 4 by 2", RXE, Read, (Pages(5), 0), Multi(&[2, 2, 1]), Mr(1))
@@ -316,7 +348,7 @@ pub(crate) static TRANSFER_SG: &[Golden] = &[
     // DMA through mappings.
     sg("DMA: rxe WRITE of 1", RXE_DMA, Write, (Pages(1), 0), Single, Mr(1)),
     sg("DMA: rxe READ of 5", RXE_DMA, Read, (Pages(5), 4000), Multi(&[5]), Mr(1)),
-    sg("DMA: odd entries", RXE_DMA, Write, (ODD, 50), Multi(&[5]), GAP),
+    sg("DMA: odd entries", RXE_DMA, Write, (ODD, 50), Multi(&[5]), gaps(4)),
     sg("DMA: mlx5 READ of 17", MLX5_DMA, Read, (Pages(17), 0), Mr(1), Mr(1)),
     sg("DMA: mlx5 WRITE of 256", MLX5_DMA, Write, (Pages(256), 0), Multi(BY_30), Mr(1)),
     sg("DMA: siw READ of 257", SIW_DMA, Read, (Pages(257), 9), Mr(2), Mr(2)),
@@ -327,8 +359,8 @@ pub(crate) static TRANSFER_SG: &[Golden] = &[
     sg("coalesced: READ of 17, offset", MLX5_IOMMU, Read, (Pages(17), 5000), Single, Mr(1)),
     sg("coalesced: WRITE of 256 pages", MLX5_IOMMU, Write, (Pages(256), 1), Single, Mr(1)),
     sg("coalesced: ends in pages", MLX5_IOMMU, Write, (WHOLE, 0), Single, Mr(1)),
-    sg("coalesced: nothing to be", MLX5_IOMMU, Write, (Each(5, (512, 512)), 0), Multi(&[5]), GAP),
-    sg("coalesced: 2 of 5", MLX5_IOMMU, Read, (ODD, 0), Multi(&[4]), GAP),
+    sg("coalesced: nothing to be", MLX5_IOMMU, Write, (Each(5, (512, 512)), 0), Multi(&[5]), gaps(5)),
+    sg("coalesced: 2 of 5", MLX5_IOMMU, Read, (ODD, 0), Multi(&[4]), gaps(4)),
 ];
 
 #[rustfmt::skip]
@@ -351,8 +383,8 @@ pub(crate) static TRANSFER_BVEC: &[Golden] = &[
     bvec("mlx5 READ of 256 pages", MLX5, Read, Pages(256), Multi(BY_30), Mr(1)),
     bvec("mlx5 WRITE of 256 pages", MLX5, Write, Pages(256), Multi(BY_30), Mr(1)),
     bvec("mlx5 READ of 17, no MR", MLX5, Read, Pages(17), Multi(&[17]), Mr(1)),
-    bvec("rxe WRITE of odd entries", RXE, Write, ODD, Multi(&[5]), GAP),
-    bvec("rxe READ of odd entries by 2", RXE, Read, ODD, Multi(&[2, 2, 1]), GAP).sges(2),
+    bvec("rxe WRITE of odd entries", RXE, Write, ODD, Multi(&[5]), gaps(4)),
+    bvec("rxe READ of odd entries by 2", RXE, Read, ODD, Multi(&[2, 2, 1]), gaps(4)).sges(2),
     bvec("rxe READ of long entries", RXE, Read, LONG, Multi(&[3]), Mr(1)),
     bvec("rxe READ, adjacent sectors", RXE, Read, Adjacent(24, 512), Multi(&[24]), Mr(1)),
     bvec("rxe WRITE, adjacent pages", RXE, Write, Adjacent(8, 4096), Multi(&[8]), Mr(1)),
@@ -365,6 +397,11 @@ pub(crate) static TRANSFER_BVEC: &[Golden] = &[
     bvec("siw WRITE of 64 pages", SIW, Write, Pages(64), Multi(BY_6), Mr(1)),
     bvec("MR of 128: READ of 256", SIW.mr_pages(128), Read, Pages(256), Mr(2), Mr(2)),
     bvec("MR of 4: READ of 9", SIW.mr_pages(4), Read, Pages(9), Mr(3), Mr(3)),
+    bvec("D11: siw READ, 2 of 1 MiB", SIW, Read, Each(2, (0, MIB)), gaps(2), gaps(2)),
+    bvec("D11: in the middle of an entry", SIW.mr_pages(4), Read, Each(1, (100, 40000)), gaps(3), gaps(3)),
+    bvec("D12: siw READ of odd entries", SIW, Read, ODD, gaps(4), gaps(4)),
+    bvec("D12: DMA", SIW_DMA, Read, ODD, gaps(4), gaps(4)),
+    part("D12: ends cut off", SIW, Read, (ODD, 0, 99, 8289), gaps(4), gaps(4)),
     bvec("pool empty: siw READ of 1", SIW, Read, Pages(1), AGAIN, AGAIN).pool(0),
     bvec("pool empty: mlx5 READ", MLX5, Read, Pages(17), Multi(&[17]), AGAIN).pool(0),
     bvec("pool of 1 of 2: siw", SIW.mr_pages(4), Read, Pages(5), AGAIN, AGAIN).pool(1),
@@ -376,11 +413,11 @@ pub(crate) static TRANSFER_BVEC: &[Golden] = &[
     part("ends cut off", RXE, Write, (Pages(4), 0, 4095, 8194), Multi(&[4]), Mr(1)),
     part("ends cut off by 3", RXE, Read, (Pages(4), 0, 1, 16380), Multi(&[3, 1]), Mr(1)).sges(3),
     part("siw, ends cut off", SIW, Read, (Pages(4), 0, 4095, 8194), Mr(1), Mr(1)),
-    part("odd entries, ends cut off", RXE, Read, (ODD, 0, 99, 8289), Multi(&[5]), GAP),
+    part("odd entries, ends cut off", RXE, Read, (ODD, 0, 99, 8289), Multi(&[5]), gaps(4)),
     // DMA through mappings, where no IOVA range is to be had.
     bvec("DMA: WRITE of 1", RXE_DMA, Write, Pages(1), Single, Mr(1)),
     bvec("DMA: READ of 5", RXE_DMA, Read, Pages(5), Multi(&[5]), Mr(1)),
-    bvec("DMA: odd entries by 2", RXE_DMA, Write, ODD, Multi(&[2, 2, 1]), GAP).sges(2),
+    bvec("DMA: odd entries by 2", RXE_DMA, Write, ODD, Multi(&[2, 2, 1]), gaps(4)).sges(2),
     bvec("DMA: mlx5 READ of 256", MLX5_DMA, Read, Pages(256), Multi(BY_30), Mr(1)),
     bvec("DMA: adjacent pages", MLX5_DMA, Write, Adjacent(20, 4096), Multi(&[20]), Mr(1)),
     bvec("DMA: siw READ of 257", SIW_DMA, Read, Pages(257), Mr(2), Mr(2)),
@@ -396,8 +433,8 @@ pub(crate) static TRANSFER_IOMMU: &[Golden] = &[
     sg("READ of 16 pages becomes 1", MLX5_PCI, Read, (Pages(16), 0), Single, Mr(1)),
     sg("READ of 17 pages becomes 2", MLX5_PCI, Read, (Pages(17), 0), Multi(&[2]), Mr(1)),
     sg("WRITE of 64 pages becomes 4", MLX5_PCI, Write, (Pages(64), 1), Multi(&[4]), Mr(1)),
-    sg("nothing to be one", MLX5_PCI, Read, (Each(16, (512, 512)), 0), Multi(&[16]), GAP),
-    sg("odd entries", MLX5_PCI, Write, (ODD, 0), Multi(&[4]), GAP),
+    sg("nothing to be one", MLX5_PCI, Read, (Each(16, (512, 512)), 0), Multi(&[16]), gaps(16)),
+    sg("odd entries", MLX5_PCI, Write, (ODD, 0), Multi(&[4]), gaps(4)),
     sg("siw READ of 17", SIW_PCI, Read, (Pages(17), 7), Mr(1), Mr(1)),
     sg("siw READ, pool empty", SIW_PCI, Read, (Pages(17), 0), AGAIN, AGAIN).pool(0),
     bvec("bvec WRITE of 1", MLX5_PCI, Write, Each(1, (77, 1000)), Single, Mr(1)),
@@ -417,7 +454,7 @@ const HERE: u64 = 1;
 const THERE: u64 = 2;
 
 /// MRs in the pool of the queue pair, unless that is what a case is about.
-const CTXS: u32 = 9;
+const CTXS: u32 = 17;
 
 /// Transfers of scatterlists.
 pub(crate) fn transfer_sg(test: &Test, case: &Golden) -> Result {
@@ -437,11 +474,11 @@ pub(crate) fn transfer_iommu(test: &Test, case: &Golden) -> Result {
 /// Makes a transfer and looks at everything.
 fn transfer(test: &Test, case: &Golden) -> Result {
     let target = target::get()?;
-    let want = target.pick((case.plain, case.forced));
-    if let Want::Unasked(reason) = want {
-        return test.skip(reason);
-    }
-
+    let want = match target.pick((case.plain, case.forced)) {
+        Want::Rust(want) if target.is_rust() => *want,
+        Want::Rust(_) => Want::Fails(EINVAL),
+        want => want,
+    };
     let mut spec = QpSpec::of(&case.profile, CTXS);
     if let Some(sges) = case.sges {
         spec.sges = sges;
@@ -560,7 +597,7 @@ fn check(
         // None of these MRs has been registered before.
         Want::Mr(nr) => (Tag::Mr, nr * 2, nr),
         Want::Iova => (Tag::Iova, 1, 0),
-        Want::Fails(_) | Want::Unasked(_) => return Err(EINVAL),
+        Want::Fails(_) | Want::Rust(_) => return Err(EINVAL),
     };
     let ops = if mrs != 0 { mrs } else { wrs };
     // SAFETY: Zeroes are no function.
@@ -606,7 +643,7 @@ fn check(
             fmt!("the end of the chain does not notify its completion entry"),
         );
     }
-    // SAFETY: The only MRs that are out of the pool are those of this context.
+    // Nobody else has any, unless the test has taken them from the pool.
     test.expect(used as u32 >= mrs, fmt!("fewer MRs taken than used"));
 
     post_chain(&rig.qp, first)?;
@@ -665,7 +702,6 @@ fn check_reg(test: &Test, case: &Golden, wr: Wr<'_>) {
         wr.opcode(),
         bindings::ib_wr_opcode_IB_WR_REG_MR,
     );
-    // CAST: Flags.
-    test.expect_eq("access flags", wr.reg().2, access as u32);
+    test.expect_eq("access flags", wr.reg().2, access);
     test.expect_eq("SGEs of a registration", wr.sges().len(), 0);
 }

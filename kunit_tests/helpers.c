@@ -11,6 +11,8 @@
 #include <linux/platform_device.h>
 #include <linux/preempt.h>
 #include <linux/sched.h>
+#include <linux/vmstat.h>
+#include <linux/workqueue.h>
 
 #include "bindings_helper.h"
 
@@ -30,11 +32,6 @@ void rdma_rw_kunit_fail(struct kunit *test, const char *file, int line,
 void rdma_rw_kunit_skip(struct kunit *test, const char *reason)
 {
 	kunit_mark_skipped(test, "%s", reason);
-}
-
-void rdma_rw_kunit_note(struct kunit *test, const char *message)
-{
-	kunit_info(test, "%s", message);
 }
 
 const void *rdma_rw_kunit_param(struct kunit *test)
@@ -168,6 +165,13 @@ u64 rdma_rw_kunit_sg_phys(struct scatterlist *sg)
 	return sg_phys(sg);
 }
 
+/* Pages that the slab allocator has. */
+unsigned long rdma_rw_kunit_slab_pages(void)
+{
+	return global_node_page_state_pages(NR_SLAB_UNRECLAIMABLE_B) +
+	       global_node_page_state_pages(NR_SLAB_RECLAIMABLE_B);
+}
+
 /* Faults and contexts */
 
 bool rdma_rw_kunit_set_fail_nth(unsigned int n)
@@ -210,6 +214,41 @@ void rdma_rw_kunit_atomic_begin(void)
 void rdma_rw_kunit_atomic_end(void)
 {
 	preempt_enable();
+}
+
+struct rdma_rw_kunit_work {
+	struct work_struct work;
+	void (*fn)(void *data);
+	void *data;
+};
+
+static void rdma_rw_kunit_worker(struct work_struct *work)
+{
+	struct rdma_rw_kunit_work *this = container_of(work, struct rdma_rw_kunit_work, work);
+
+	this->fn(this->data);
+}
+
+/* Runs @fn in @nr threads at once and waits for them. */
+int rdma_rw_kunit_run_threads(unsigned int nr, void (*fn)(void *data), void *data)
+{
+	struct rdma_rw_kunit_work *works;
+	unsigned int i;
+
+	works = kcalloc(nr, sizeof(*works), GFP_KERNEL);
+	if (!works)
+		return -ENOMEM;
+
+	for (i = 0; i < nr; i++) {
+		INIT_WORK(&works[i].work, rdma_rw_kunit_worker);
+		works[i].fn = fn;
+		works[i].data = data;
+		queue_work(system_unbound_wq, &works[i].work);
+	}
+	for (i = 0; i < nr; i++)
+		flush_work(&works[i].work);
+	kfree(works);
+	return 0;
 }
 
 int rdma_rw_kunit_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,

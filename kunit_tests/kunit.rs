@@ -89,14 +89,6 @@ impl Test {
         Ok(())
     }
 
-    /// Prints a message.
-    pub(crate) fn note(&self, message: fmt::Arguments<'_>) {
-        if let Ok(message) = CString::try_from_fmt(message) {
-            // SAFETY: The test case is running, and the string lives as long as the call.
-            unsafe { bindings::rdma_rw_kunit_note(self.raw.as_ptr(), message.as_char_ptr()) };
-        }
-    }
-
     /// Runs code that is expected to warn `want` times; the warnings are counted, not printed.
     #[track_caller]
     pub(crate) fn expect_warnings<T>(&self, want: i32, body: impl FnOnce() -> T) -> T {

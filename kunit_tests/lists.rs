@@ -177,6 +177,16 @@ impl<'a> Local<'a> {
         }
     }
 
+    /// The bytes of all entries.
+    pub(crate) fn read(&mut self) -> Result<KVVec<u8>> {
+        let mut all = KVVec::new();
+
+        for i in 0..self.nents() {
+            all.extend_from_slice(self.bytes(i), GFP_KERNEL)?;
+        }
+        Ok(all)
+    }
+
     /// Whether the entries hold the beginning of a pattern behind their first `skip` bytes up to
     /// `end`, and poison elsewhere.
     pub(crate) fn holds(&mut self, seed: u64, skip: u64, end: u64) -> bool {

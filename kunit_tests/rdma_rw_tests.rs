@@ -9,11 +9,14 @@
 mod bindings;
 mod ctx;
 mod deviations;
+mod failures;
 mod golden;
 mod kunit;
+mod lifecycle;
 mod lists;
 mod mock;
 mod rig;
+mod signature;
 mod sizing;
 mod target;
 
@@ -53,9 +56,41 @@ kunit::kunit_cases! {
     d8_behind,
     d9_4_gib,
     remote_end,
+    d10_destroy for D10_DESTROY,
     d13_no_range,
     d14_not_a_context,
     no_direction,
+}
+
+kunit::kunit_cases! {
+    signature:
+    signature for SIGNATURE,
+    signature_fails,
+}
+
+kunit::kunit_cases! {
+    failures:
+    dma_fails for INITS,
+    no_mr for INITS,
+    mr_fails for INITS,
+    no_memory for INITS,
+    no_leak for INITS,
+    apart,
+}
+
+kunit::kunit_cases! {
+    lifecycle:
+    unposted for LIVES,
+    chained_again for LIVES,
+    send_after for LIVES,
+    chain_of_contexts,
+    mr_reused,
+    both_ways,
+    nr_ops,
+    pool_exhausted,
+    two_qps,
+    threads,
+    memory_reused,
 }
 
 /// Begins a suite: counts paths from 0.

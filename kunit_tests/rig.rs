@@ -2,6 +2,7 @@
 
 //! A device with a queue pair, and what every test wants of it at the end.
 
+use core::mem::offset_of;
 use core::ptr::{
     self,
     NonNull, //
@@ -107,31 +108,61 @@ impl Qp {
 
     /// Takes MRs out of the pool for data until `left` are there.
     pub(crate) fn drain(&self, left: u32) -> Result<Drained<'_>> {
-        let mut mrs = KVVec::new();
+        // SAFETY: It is valid.
+        let pool = unsafe { &raw mut (*self.as_raw()).rdma_mrs };
 
-        for _ in left..self.pools().0 {
-            mrs.reserve(1, GFP_KERNEL)?;
-            // SAFETY: It is valid, and the list is a pool of it.
-            let mr = unsafe {
-                bindings::ib_mr_pool_get(self.as_raw(), &raw mut (*self.as_raw()).rdma_mrs)
-            };
-            let _ = mrs.push_within_capacity(mr);
-        }
-        Ok(Drained { qp: self, mrs })
+        self.drain_pool(pool, self.pools().0.saturating_sub(left))
     }
 
-    /// The first MR of the pool for data, which is the next to be taken.
-    pub(crate) fn first_mr(&self) -> *mut bindings::ib_mr {
-        // SAFETY: It is valid; the MR goes back at once.
-        unsafe {
-            let pool = &raw mut (*self.as_raw()).rdma_mrs;
-            let mr = bindings::ib_mr_pool_get(self.as_raw(), pool);
+    /// The same for the pool for protection information.
+    pub(crate) fn drain_signature(&self, left: u32) -> Result<Drained<'_>> {
+        // SAFETY: It is valid.
+        let pool = unsafe { &raw mut (*self.as_raw()).sig_mrs };
 
-            if !mr.is_null() {
-                bindings::ib_mr_pool_put(self.as_raw(), pool, mr);
+        self.drain_pool(pool, self.pools().1.saturating_sub(left))
+    }
+
+    /// Takes so many MRs out of a pool.
+    fn drain_pool(&self, pool: *mut bindings::list_head, nr: u32) -> Result<Drained<'_>> {
+        let mut drained = Drained {
+            qp: self,
+            pool,
+            mrs: KVVec::with_capacity(nr as usize, GFP_KERNEL)?,
+        };
+
+        for _ in 0..nr {
+            // SAFETY: It is valid, and the list is a pool of it.
+            let mr = unsafe { bindings::ib_mr_pool_get(self.as_raw(), pool) };
+
+            if mr.is_null() {
+                return Err(EINVAL);
             }
-            mr
+            let _ = drained.mrs.push_within_capacity(mr);
         }
+        Ok(drained)
+    }
+
+    /// Sum of the keys of all MRs of the pool for data, and number of those that have to be
+    /// invalidated before their next use.
+    pub(crate) fn mr_state(&self) -> (u64, u32) {
+        let mut state = (0, 0);
+
+        // SAFETY: A list of a queue pair that nobody else uses while a test looks, of MRs.
+        unsafe {
+            let list = &raw mut (*self.as_raw()).rdma_mrs;
+            let mut next = (*list).next;
+
+            while !ptr::eq(next, list) {
+                let mr = next
+                    .byte_sub(offset_of!(bindings::ib_mr, __bindgen_anon_1.qp_entry))
+                    .cast::<bindings::ib_mr>();
+
+                state.0 += u64::from((*mr).lkey);
+                state.1 += u32::from((*mr).need_inval);
+                next = (*next).next;
+            }
+        }
+        state
     }
 }
 
@@ -145,6 +176,7 @@ impl Drop for Qp {
 /// MRs that are kept from their pool; they go back on drop.
 pub(crate) struct Drained<'a> {
     qp: &'a Qp,
+    pool: *mut bindings::list_head,
     mrs: KVVec<*mut bindings::ib_mr>,
 }
 
@@ -152,11 +184,7 @@ impl Drop for Drained<'_> {
     fn drop(&mut self) {
         for mr in self.mrs.iter().rev() {
             // SAFETY: They were taken from this pool.
-            unsafe {
-                let qp = self.qp.as_raw();
-
-                bindings::ib_mr_pool_put(qp, &raw mut (*qp).rdma_mrs, *mr);
-            }
+            unsafe { bindings::ib_mr_pool_put(self.qp.as_raw(), self.pool, *mr) };
         }
     }
 }
@@ -262,7 +290,8 @@ fn create_qp(pd: &Pd, cq: &Cq, spec: QpSpec) -> Result<Qp> {
     attr.cap.max_send_sge = spec.sges;
     attr.cap.max_rdma_ctxs = spec.ctxs;
     if spec.integrity {
-        attr.create_flags = bindings::ib_qp_create_flags_IB_QP_CREATE_INTEGRITY_EN as _;
+        // CAST: A flag.
+        attr.create_flags = bindings::ib_qp_create_flags_IB_QP_CREATE_INTEGRITY_EN as u32;
     }
     // SAFETY: The PD and the CQ are valid.
     let raw = object(unsafe { bindings::ib_create_qp_kernel(pd.0.as_ptr(), &mut attr, owner()) })?;

@@ -55,6 +55,7 @@ static struct kunit_case rdma_rw_deviations_cases[] = {
 	CASE(d8_behind),
 	CASE(d9_4_gib),
 	CASE(remote_end),
+	PARAM(d10_destroy),
 	CASE(d13_no_range),
 	CASE(d14_not_a_context),
 	CASE(no_direction),
@@ -63,7 +64,45 @@ static struct kunit_case rdma_rw_deviations_cases[] = {
 
 static struct kunit_suite rdma_rw_deviations = SUITE(deviations);
 
-kunit_test_suites(&rdma_rw_sizing, &rdma_rw_golden, &rdma_rw_deviations);
+static struct kunit_case rdma_rw_signature_cases[] = {
+	PARAM(signature),
+	CASE(signature_fails),
+	{}
+};
+
+static struct kunit_suite rdma_rw_signature = SUITE(signature);
+
+static struct kunit_case rdma_rw_failures_cases[] = {
+	PARAM(dma_fails),
+	PARAM(no_mr),
+	PARAM(mr_fails),
+	PARAM(no_memory),
+	PARAM(no_leak),
+	CASE(apart),
+	{}
+};
+
+static struct kunit_suite rdma_rw_failures = SUITE(failures);
+
+static struct kunit_case rdma_rw_lifecycle_cases[] = {
+	PARAM(unposted),
+	PARAM(chained_again),
+	PARAM(send_after),
+	CASE(chain_of_contexts),
+	CASE(mr_reused),
+	CASE(both_ways),
+	CASE(nr_ops),
+	CASE(pool_exhausted),
+	CASE(two_qps),
+	CASE(threads),
+	CASE(memory_reused),
+	{}
+};
+
+static struct kunit_suite rdma_rw_lifecycle = SUITE(lifecycle);
+
+kunit_test_suites(&rdma_rw_sizing, &rdma_rw_golden, &rdma_rw_signature,
+		  &rdma_rw_deviations, &rdma_rw_failures, &rdma_rw_lifecycle);
 
 MODULE_DESCRIPTION("KUnit tests of the RDMA READ/WRITE API");
 MODULE_LICENSE("GPL");

@@ -65,6 +65,11 @@ impl State {
     }
 }
 
+/// Maps a piece of memory.
+///
+/// # Safety
+///
+/// The arguments must be what `struct dma_map_ops` asks for, of a device of ours.
 unsafe extern "C" fn map_phys(
     dev: *mut bindings::device,
     phys: bindings::phys_addr_t,
@@ -98,6 +103,11 @@ unsafe extern "C" fn map_phys(
     iova
 }
 
+/// Undoes [`map_phys`].
+///
+/// # Safety
+///
+/// The arguments must be what `struct dma_map_ops` asks for, of a device of ours.
 unsafe extern "C" fn unmap_phys(
     dev: *mut bindings::device,
     addr: bindings::dma_addr_t,
@@ -140,6 +150,11 @@ pub(super) unsafe fn entries(
     })
 }
 
+/// Maps a list.
+///
+/// # Safety
+///
+/// The arguments must be what `struct dma_map_ops` asks for, of a device of ours.
 unsafe extern "C" fn map_sg(
     dev: *mut bindings::device,
     sg: *mut bindings::scatterlist,
@@ -246,6 +261,11 @@ unsafe fn grow(sg: *mut bindings::scatterlist, len: u64) {
     let _ = (sg, len);
 }
 
+/// Undoes [`map_sg`].
+///
+/// # Safety
+///
+/// The arguments must be what `struct dma_map_ops` asks for, of a device of ours.
 unsafe extern "C" fn unmap_sg(
     dev: *mut bindings::device,
     sg: *mut bindings::scatterlist,

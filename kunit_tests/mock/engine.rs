@@ -63,6 +63,11 @@ enum Way {
     In,
 }
 
+/// Carries out a chain of work requests.
+///
+/// # Safety
+///
+/// The arguments must be what `struct ib_device_ops` asks for, of a device of ours.
 pub(super) unsafe extern "C" fn post_send(
     qp: *mut bindings::ib_qp,
     first: *const bindings::ib_send_wr,
@@ -344,8 +349,7 @@ fn copy_mr(
             needed |= bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE;
         }
     }
-    // CAST: Flags.
-    if reg.access & needed as u32 != needed as u32 {
+    if reg.access & needed != needed {
         return Err((
             "a READ into an MR that may not be written",
             reg.access.into(),

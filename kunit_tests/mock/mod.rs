@@ -367,11 +367,6 @@ impl Mock {
         self.raw.as_ptr()
     }
 
-    /// What the device is like.
-    pub(crate) fn profile(&self) -> &Profile {
-        &self.inner.profile
-    }
-
     /// What it has done so far.
     pub(crate) fn counts(&self) -> Counts {
         self.inner.state.lock().counts

@@ -232,6 +232,11 @@ fn verbs() -> Result<KBox<bindings::ib_device_ops>> {
     Ok(ops)
 }
 
+/// Tells the limits of the profile.
+///
+/// # Safety
+///
+/// The arguments must be what `struct ib_device_ops` asks for, of a device of ours.
 unsafe extern "C" fn query_device(
     dev: *mut bindings::ib_device,
     attr: *mut bindings::ib_device_attr,
@@ -246,18 +251,22 @@ unsafe extern "C" fn query_device(
     attr.max_cqe = 1 << 16;
     attr.max_mr = 1 << 16;
     attr.max_pd = 1 << 16;
-    // CAST: Limits of tests are small, where they are not meant to be no limits.
-    attr.max_qp_wr = profile.max_qp_wr as _;
-    attr.max_send_sge = profile.max_sge as _;
+    attr.max_qp_wr = profile.max_qp_wr;
+    attr.max_send_sge = profile.max_sge;
     attr.max_recv_sge = 1;
-    attr.max_sge_rd = profile.max_sge_rd as _;
-    attr.max_sgl_rd = profile.max_sgl_rd as _;
-    attr.max_fast_reg_page_list_len = profile.mr_pages as _;
-    attr.max_pi_fast_reg_page_list_len = profile.pi_pages as _;
-    attr.kernel_cap_flags = bindings::ib_kernel_cap_flags_IBK_LOCAL_DMA_LKEY as _;
+    attr.max_sge_rd = profile.max_sge_rd;
+    attr.max_sgl_rd = profile.max_sgl_rd;
+    attr.max_fast_reg_page_list_len = profile.mr_pages;
+    attr.max_pi_fast_reg_page_list_len = profile.pi_pages;
+    attr.kernel_cap_flags = bindings::ib_kernel_cap_flags_IBK_LOCAL_DMA_LKEY.into();
     0
 }
 
+/// Tells that the port is up.
+///
+/// # Safety
+///
+/// The arguments must be what `struct ib_device_ops` asks for, of a device of ours.
 unsafe extern "C" fn query_port(
     _dev: *mut bindings::ib_device,
     _port: u32,
@@ -272,6 +281,11 @@ unsafe extern "C" fn query_port(
     0
 }
 
+/// Tells the protocol of the profile.
+///
+/// # Safety
+///
+/// The arguments must be what `struct ib_device_ops` asks for, of a device of ours.
 unsafe extern "C" fn get_port_immutable(
     dev: *mut bindings::ib_device,
     _port: u32,
@@ -291,6 +305,11 @@ unsafe extern "C" fn get_port_immutable(
     0
 }
 
+/// There are no GIDs that anybody would look at.
+///
+/// # Safety
+///
+/// The arguments must be what `struct ib_device_ops` asks for, of a device of ours.
 unsafe extern "C" fn query_gid(
     _dev: *mut bindings::ib_device,
     _port: u32,
@@ -300,6 +319,11 @@ unsafe extern "C" fn query_gid(
     0
 }
 
+/// Tells the default partition key.
+///
+/// # Safety
+///
+/// The arguments must be what `struct ib_device_ops` asks for, of a device of ours.
 unsafe extern "C" fn query_pkey(
     _dev: *mut bindings::ib_device,
     _port: u32,
@@ -311,6 +335,11 @@ unsafe extern "C" fn query_pkey(
     0
 }
 
+/// Makes or ends a protection domain, of which there is nothing to keep.
+///
+/// # Safety
+///
+/// The arguments must be what `struct ib_device_ops` asks for, of a device of ours.
 unsafe extern "C" fn nothing_pd(
     _pd: *mut bindings::ib_pd,
     _udata: *mut bindings::ib_udata,
@@ -318,6 +347,11 @@ unsafe extern "C" fn nothing_pd(
     0
 }
 
+/// Makes a completion queue, of which there is nothing to keep.
+///
+/// # Safety
+///
+/// The arguments must be what `struct ib_device_ops` asks for, of a device of ours.
 unsafe extern "C" fn create_cq(
     _cq: *mut bindings::ib_cq,
     _attr: *const bindings::ib_cq_init_attr,
@@ -326,6 +360,11 @@ unsafe extern "C" fn create_cq(
     0
 }
 
+/// Undoes [`create_cq`].
+///
+/// # Safety
+///
+/// The arguments must be what `struct ib_device_ops` asks for, of a device of ours.
 unsafe extern "C" fn destroy_cq(
     _cq: *mut bindings::ib_cq,
     _udata: *mut bindings::ib_udata,
@@ -333,19 +372,33 @@ unsafe extern "C" fn destroy_cq(
     0
 }
 
+/// Finds nothing: tests take completions from the device itself.
+///
+/// # Safety
+///
+/// The arguments must be what `struct ib_device_ops` asks for, of a device of ours.
 unsafe extern "C" fn poll_cq(
     _cq: *mut bindings::ib_cq,
     _entries: c_int,
     _wc: *mut bindings::ib_wc,
 ) -> c_int {
-    // Tests take completions from the device itself.
     0
 }
 
+/// There is nobody to be notified.
+///
+/// # Safety
+///
+/// The arguments must be what `struct ib_device_ops` asks for, of a device of ours.
 unsafe extern "C" fn req_notify_cq(_cq: *mut bindings::ib_cq, _flags: u32) -> c_int {
     0
 }
 
+/// Makes a queue pair, and keeps what it was asked for.
+///
+/// # Safety
+///
+/// The arguments must be what `struct ib_device_ops` asks for, of a device of ours.
 unsafe extern "C" fn create_qp(
     qp: *mut bindings::ib_qp,
     attr: *mut bindings::ib_qp_init_attr,
@@ -363,6 +416,11 @@ unsafe extern "C" fn create_qp(
     0
 }
 
+/// Undoes [`create_qp`].
+///
+/// # Safety
+///
+/// The arguments must be what `struct ib_device_ops` asks for, of a device of ours.
 unsafe extern "C" fn destroy_qp(
     _qp: *mut bindings::ib_qp,
     _udata: *mut bindings::ib_udata,
@@ -409,6 +467,11 @@ fn new_mr(pd: *mut bindings::ib_pd, limit: u32) -> *mut bindings::ib_mr {
     make().unwrap_or_else(|e| e.to_ptr())
 }
 
+/// Makes an MR.
+///
+/// # Safety
+///
+/// The arguments must be what `struct ib_device_ops` asks for, of a device of ours.
 unsafe extern "C" fn alloc_mr(
     pd: *mut bindings::ib_pd,
     _kind: bindings::ib_mr_type,
@@ -417,6 +480,11 @@ unsafe extern "C" fn alloc_mr(
     new_mr(pd, max_num_sg)
 }
 
+/// Makes an MR for data and protection information.
+///
+/// # Safety
+///
+/// The arguments must be what `struct ib_device_ops` asks for, of a device of ours.
 unsafe extern "C" fn alloc_mr_integrity(
     pd: *mut bindings::ib_pd,
     max_num_data_sg: u32,
@@ -425,6 +493,11 @@ unsafe extern "C" fn alloc_mr_integrity(
     new_mr(pd, max_num_data_sg)
 }
 
+/// Undoes [`new_mr`].
+///
+/// # Safety
+///
+/// The arguments must be what `struct ib_device_ops` asks for, of a device of ours.
 unsafe extern "C" fn dereg_mr(mr: *mut bindings::ib_mr, _udata: *mut bindings::ib_udata) -> c_int {
     // SAFETY: ib_core gives back what `new_mr` has made.
     let mr = unsafe { KBox::from_raw(mr.cast::<RawMr>()) };
@@ -438,6 +511,11 @@ unsafe extern "C" fn dereg_mr(mr: *mut bindings::ib_mr, _udata: *mut bindings::i
     0
 }
 
+/// Adds a page to what is mapped into an MR.
+///
+/// # Safety
+///
+/// The arguments must be what `struct ib_device_ops` asks for, of a device of ours.
 unsafe extern "C" fn set_page(mr: *mut bindings::ib_mr, addr: u64) -> c_int {
     // SAFETY: ib_core calls this for the MR of `map_mr_sg`.
     let mr = unsafe { RawMr::from_raw(mr) };
@@ -454,6 +532,11 @@ unsafe extern "C" fn set_page(mr: *mut bindings::ib_mr, addr: u64) -> c_int {
     0
 }
 
+/// Maps a list into an MR.
+///
+/// # Safety
+///
+/// The arguments must be what `struct ib_device_ops` asks for, of a device of ours.
 unsafe extern "C" fn map_mr_sg(
     mr: *mut bindings::ib_mr,
     sg: *mut bindings::scatterlist,
@@ -464,7 +547,7 @@ unsafe extern "C" fn map_mr_sg(
     let this = unsafe { RawMr::from_raw(mr) };
     let nents = match bad_map(this) {
         Some(BadMap::Error(e)) => return e.to_errno(),
-        Some(BadMap::Short(n)) if n == 0 => return 0,
+        Some(BadMap::Short(0)) => return 0,
         Some(BadMap::Short(n)) => n.min(nents),
         None => nents,
     };
@@ -482,6 +565,11 @@ fn bad_map(mr: &RawMr) -> Option<BadMap> {
     due(&mut state.plan.map_mr)
 }
 
+/// Maps two lists into an MR for data and protection information.
+///
+/// # Safety
+///
+/// The arguments must be what `struct ib_device_ops` asks for, of a device of ours.
 unsafe extern "C" fn map_mr_sg_pi(
     mr: *mut bindings::ib_mr,
     data_sg: *mut bindings::scatterlist,
