@@ -390,6 +390,42 @@ require_contexts() {
 		"path_write_single + path_write_multi + path_write_mr >= block_reads"
 }
 
+# ---------------------------------------------------------------------- faults
+
+# fault NAME TARGET DOWN UP: while reads and writes go to TARGET, a device or a
+# file of 8 MiB, runs DOWN, waits, runs UP. The load may stall or fail; after UP
+# verified I/O has to work again.
+fault() {
+	local name=$1 target=$2 load
+	step "fault: $name"
+	fio --name=load --filename="$target" --ioengine=libaio --direct=1 --rw=randrw --bs=64k \
+		--size=8m --iodepth=16 --thread --time_based --runtime=600 --output=/dev/null >/tmp/load 2>&1 &
+	load=$!
+	sleep 2
+	$3
+	sleep 3
+	$4
+	kill -KILL "$load" 2>/dev/null || :
+	wait "$load" || :
+	wait_for 120 "I/O after the fault" some_io "$target"
+	record "fault_$name=1"
+}
+
+# Faults that need nothing of the ULP.
+no_fault() { :; }
+kill_load() { kill -KILL "$load" || fail "the load ended by itself"; }
+link_down() { echo 0 >/sys/class/net/rdma0/carrier; }
+link_up() { echo 1 >/sys/class/net/rdma0/carrier; }
+
+# faults TARGET [DOWN UP]: kills the initiator's process, takes the link away
+# and, with DOWN and UP, the target.
+faults() {
+	[[ ${FAULTS:-} ]] || return 0
+	fault killed "$1" kill_load no_fault
+	fault link "$1" link_down link_up
+	(($# == 1)) || fault target "$1" "$2" "$3"
+}
+
 # ------------------------------------------------------------------ backstores
 
 # null_block NAME MIB: a null_blk device that keeps its data: /dev/NAME.

@@ -31,12 +31,14 @@ target_up() {
 	echo 4420 >"$PORT/addr_trsvcid"
 	# Without in-capsule data every byte goes through rdma_rw.
 	echo 0 >"$PORT/param_inline_data_size"
-	ln -s "$SUBSYSTEM" "$PORT/subsystems/$NQN"
+	target_on
 }
+target_on() { ln -s "$SUBSYSTEM" "$PORT/subsystems/$NQN"; }
+target_off() { rm "$PORT/subsystems/$NQN"; }
 
 target_down() {
 	local n
-	rm "$PORT/subsystems/$NQN"
+	target_off
 	rmdir "$PORT"
 	for n in 1 2; do
 		echo 0 >"$SUBSYSTEM/namespaces/$n/enable"
@@ -59,7 +61,7 @@ namespace() {
 }
 
 host_connect() {
-	nvme connect -t rdma -a "$ADDRESS" -s 4420 -n "$NQN" --keep-alive-tmo=60 "$@"
+	nvme connect -t rdma -a "$ADDRESS" -s 4420 -n "$NQN" --keep-alive-tmo=60 --reconnect-delay=1 "$@"
 }
 
 host_up() {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # iSER: LIO's isert exports a null_blk device and a file, open-iscsi logs in.
-# Environment: IMPL, DEV, MIB, FILESYSTEMS; UNSOLICITED=1 lets the initiator
+# Environment: IMPL, DEV, MIB, FILESYSTEMS, FAULTS; UNSOLICITED=1 lets the initiator
 # send data ahead of the target's request, which gives rdma_rw an offset into
 # the scatterlist.
 # shellcheck source=scripts/guest/lib.sh
@@ -37,11 +37,13 @@ target_up() {
 		echo No >"$TPG/param/ImmediateData"
 		echo Yes >"$TPG/param/InitialR2T"
 	fi
-	echo 1 >"$TPG/enable"
+	target_on
 }
+target_on() { echo 1 >"$TPG/enable"; }
+target_off() { echo 0 >"$TPG/enable"; }
 
 target_down() {
-	echo 0 >"$TPG/enable"
+	target_off
 	echo 0 >"$TPG/np/$PORTAL/iser"
 	rmdir "$TPG/np/$PORTAL"
 	ip netns delete tcp
@@ -83,6 +85,7 @@ target_up
 paths_start
 initiator_up
 block_io iser "$BLOCK=$DISK0" "$FILE=$DISK1"
+faults "$DISK0" target_off target_on
 initiator_down
 paths_stop
 target_down

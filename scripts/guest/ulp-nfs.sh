@@ -3,7 +3,7 @@
 #
 # NFS over RDMA: knfsd exports a file system, the client of the same guest
 # mounts it as v3 and as v4.2, with small and with large transfers.
-# Environment: IMPL, DEV, FILE_MIB.
+# Environment: IMPL, DEV, FILE_MIB, FAULTS.
 # shellcheck source=scripts/guest/lib.sh
 . /payload/guest/lib.sh
 
@@ -26,12 +26,19 @@ server_up() {
 	nfsdcld
 	exportfs -o rw,insecure,no_root_squash,no_subtree_check,fsid=1 "$ADDRESS/24:$SERVED"
 	rpc.mountd
-	rpc.nfsd --no-udp 4
+	# After a restart clients get so long to reclaim their state.
+	echo 10 >/proc/fs/nfsd/nfsv4leasetime
+	echo 10 >/proc/fs/nfsd/nfsv4gracetime
+	server_on
+}
+server_on() {
+	rpc.nfsd 4
 	echo "rdma 20049" >/proc/fs/nfsd/portlist
 }
+server_off() { rpc.nfsd 0; }
 
 server_down() {
-	rpc.nfsd 0
+	server_off
 	exportfs -ua
 	pkill -x rpc.mountd
 	pkill -x nfsdcld
@@ -42,13 +49,18 @@ server_down() {
 	no_null_block nullb0
 }
 
-# round VERSION BYTES MIB: everything, with rsize and wsize of BYTES.
-round() {
+# nfs_mount VERSION BYTES: with rsize and wsize of BYTES.
+nfs_mount() {
 	local options=vers=$1,proto=rdma,port=20049,rsize=$2,wsize=$2
 	[[ $1 != 3 ]] || options+=,nolock,mountproto=tcp
-	step "v$1, transfers of $2 bytes"
 	mount -t nfs -o "$options" "$ADDRESS:$SERVED" "$MOUNT"
 	grep -q " $MOUNT nfs.*proto=rdma" /proc/mounts || fail "the mount is not over RDMA"
+}
+
+# round VERSION BYTES MIB
+round() {
+	step "v$1, transfers of $2 bytes"
+	nfs_mount "$1" "$2"
 	file_io "$MOUNT" "$SERVED" "$3"
 	umount "$MOUNT"
 }
@@ -64,6 +76,11 @@ for version in 3 4.2; do
 	round "$version" 65536 4
 	round "$version" 1048576 "$FILE_MIB"
 done
+if [[ ${FAULTS:-} ]]; then
+	nfs_mount 4.2 65536
+	faults "$MOUNT/load" server_off server_on
+	umount "$MOUNT"
+fi
 paths_stop
 server_down
 unload nfsv3 nfsv4 nfs

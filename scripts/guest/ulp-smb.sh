@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # SMB Direct: ksmbd serves a share, the kernel's client of the same guest
-# mounts it as SMB 3.1.1 over RDMA. Environment: IMPL, DEV, FILE_MIB.
+# mounts it as SMB 3.1.1 over RDMA. Environment: IMPL, DEV, FILE_MIB, FAULTS.
 # shellcheck source=scripts/guest/lib.sh
 . /payload/guest/lib.sh
 
@@ -35,11 +35,15 @@ server_down() {
 	no_null_block nullb0
 }
 
+smb_mount() {
+	mount -t cifs -o "vers=3.1.1,rdma,username=user,password=secret,cache=strict" "//$ADDRESS/share" "$MOUNT"
+	grep -q " $MOUNT cifs.*[ ,]rdma[, ]" /proc/mounts || fail "the mount is not over RDMA"
+}
+
 # round MIB
 round() {
 	step "SMB 3.1.1, files of up to $1 MiB"
-	mount -t cifs -o "vers=3.1.1,rdma,username=user,password=secret,cache=strict" "//$ADDRESS/share" "$MOUNT"
-	grep -q " $MOUNT cifs.*[ ,]rdma[, ]" /proc/mounts || fail "the mount is not over RDMA"
+	smb_mount
 	file_io "$MOUNT" "$SERVED" "$1"
 	umount "$MOUNT"
 }
@@ -50,6 +54,11 @@ server_up
 paths_start
 rust_calls round 1
 round "$FILE_MIB"
+if [[ ${FAULTS:-} ]]; then
+	smb_mount
+	faults "$MOUNT/load"
+	umount "$MOUNT"
+fi
 paths_stop
 server_down
 unload cifs

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # SRP: LIO's srpt exports a null_blk device and a file, ib_srp logs in through
-# the RDMA connection manager. Environment: IMPL, DEV, MIB, FILESYSTEMS.
+# the RDMA connection manager. Environment: IMPL, DEV, MIB, FILESYSTEMS, FAULTS.
 # shellcheck source=scripts/guest/lib.sh
 . /payload/guest/lib.sh
 
@@ -22,11 +22,13 @@ target_up() {
 	mkdir "$ACL" "$ACL/lun_0" "$ACL/lun_1"
 	ln -s "$TPG/lun/lun_0" "$ACL/lun_0/"
 	ln -s "$TPG/lun/lun_1" "$ACL/lun_1/"
-	echo 1 >"$TPG/enable"
+	target_on
 }
+target_on() { echo 1 >"$TPG/enable"; }
+target_off() { echo 0 >"$TPG/enable"; }
 
 target_down() {
-	echo 0 >"$TPG/enable"
+	target_off
 	rm "$ACL/lun_0/lun_0" "$ACL/lun_1/lun_1"
 	rmdir "$ACL/lun_0" "$ACL/lun_1" "$ACL"
 	lio_no_luns "$TPG"
@@ -41,7 +43,7 @@ initiator_up() {
 	local guid
 	guid=$(sed 's/^0x//' /sys/module/ib_srpt/parameters/srpt_service_guid)
 	# Without immediate data every byte goes through rdma_rw.
-	modprobe ib_srp use_imm_data=0
+	modprobe ib_srp use_imm_data=0 reconnect_delay=1
 	wait_for 10 "the SRP host" test -e /sys/class/infiniband_srp/srp-dev0-1
 	echo "id_ext=$guid,ioc_guid=$guid,dest=$ADDRESS:$CM_PORT" \
 		>/sys/class/infiniband_srp/srp-dev0-1/add_target
@@ -63,6 +65,7 @@ target_up
 paths_start
 initiator_up
 block_io srp "$BLOCK=$DISK0" "$FILE=$DISK1"
+faults "$DISK0" target_off target_on
 initiator_down
 paths_stop
 target_down
