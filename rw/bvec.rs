@@ -29,12 +29,13 @@ use crate::bindings;
 ///
 /// # Invariants
 ///
-/// The pages that the entries name stay as long as this value or anything made from it is in use.
+/// - The pages that the entries name stay as long as this value or anything made from it is in use.
+/// - `done` is not more than the length of the first of `bvecs`, or 0.
 #[derive(Clone)]
 pub(crate) struct BvecSource<'a> {
-    /// Entries from the current one on.
+    /// Entries that are not done.
     bvecs: &'a [bindings::bio_vec],
-    /// Bytes of the current entry that are done.
+    /// Bytes of the first of them that are done.
     done: u32,
     /// Bytes left to transfer.
     left: u32,
@@ -103,21 +104,30 @@ impl BvecSource<'_> {
 
         // SAFETY: By this function's safety requirement; the pointer is not null.
         let bvecs = unsafe { slice::from_raw_parts(bvecs, nr_bvec as usize) };
+        let mut bvecs = bvecs.get(iter.bi_idx as usize..).ok_or(EINVAL)?;
+        let mut done = iter.bi_offset;
+
+        // An iterator may stand at the end of an entry.
+        loop {
+            let (bvec, rest) = bvecs.split_first().ok_or(EINVAL)?;
+            if done < bvec.bv_len {
+                break;
+            }
+            done = done.wrapping_sub(bvec.bv_len);
+            bvecs = rest;
+        }
 
         // INVARIANT: By this function's safety requirement.
         Ok(Self {
-            bvecs: match bvecs.get(iter.bi_idx as usize..) {
-                None | Some([]) => return Err(EINVAL),
-                Some(bvecs) => bvecs,
-            },
-            done: iter.bi_offset,
+            bvecs,
+            done,
             left: iter.bi_size,
             #[cfg(rdma_rw_takeover)]
             nr_array: nr_bvec,
         })
     }
 
-    /// Number of entries from the current one on.
+    /// Number of entries that are not done.
     #[inline]
     pub(super) fn nr_bvecs(&self) -> u32 {
         // CAST: The array had a count of 32 bits.
@@ -137,28 +147,24 @@ impl BvecSource<'_> {
     /// `EINVAL` where the array ends before all bytes are done.
     #[inline]
     pub(super) fn next_piece(&mut self) -> Result<Option<Piece>> {
-        if self.left == 0 {
-            return Ok(None);
-        }
-
-        loop {
+        while self.left != 0 {
             let (bvec, rest) = self.bvecs.split_first().ok_or(EINVAL)?;
-            if let Some(len @ 1..) = bvec.bv_len.checked_sub(self.done) {
-                let piece = Piece {
-                    page: bvec.bv_page,
-                    offset: bvec.bv_offset.wrapping_add(self.done),
-                    len: len.min(self.left),
-                };
+            let piece = Piece {
+                page: bvec.bv_page,
+                offset: bvec.bv_offset.wrapping_add(self.done),
+                // By the type invariant there are not more bytes done than there are.
+                len: bvec.bv_len.wrapping_sub(self.done).min(self.left),
+            };
 
-                // Neither sum nor difference wraps: `piece.len` is at most what either has left.
-                self.left = self.left.wrapping_sub(piece.len);
-                self.done = self.done.wrapping_add(piece.len);
+            // A piece ends where its entry or the whole transfer does: the entry is done with.
+            self.bvecs = rest;
+            self.done = 0;
+            self.left = self.left.wrapping_sub(piece.len);
+            if piece.len != 0 {
                 return Ok(Some(piece));
             }
-
-            self.done = self.done.wrapping_sub(bvec.bv_len);
-            self.bvecs = rest;
         }
+        Ok(None)
     }
 }
 
@@ -170,6 +176,7 @@ const SEGMENT_BORDER: u64 = 2 << 20;
 ///
 /// Pieces that follow each other in memory make one segment, so that a transfer needs fewer SGEs
 /// than its array has entries, and fewer work requests.
+#[derive(Clone)]
 pub(super) struct MappedSegments<'a> {
     pages: Pages,
     dir: Direction,
@@ -267,7 +274,7 @@ unsafe impl Segments for WithFirst<'_> {
     // C frees `map.sges` alone of such a context, and finds the mappings there.
     const SGES_FIRST: bool = true;
 
-    // The first segment, the next piece, and one for each entry from the current one on.
+    // The first segment, the next piece, and one for each entry that is not done.
     #[inline]
     fn bound(&self) -> u32 {
         #[cfg(rdma_rw_takeover)]
@@ -277,12 +284,15 @@ unsafe impl Segments for WithFirst<'_> {
         }
         #[cfg(not(rdma_rw_takeover))]
         {
-            self.rest.source.nr_bvecs().saturating_add(1)
+            self.rest.source.nr_bvecs().saturating_add(2)
         }
     }
 
     #[inline]
     fn fill(&mut self, sges: &mut [MaybeUninit<bindings::ib_sge>], lkey: u32) -> Filled {
+        let mut first = self.first.take();
+        // What is written may lie anywhere, as far as the compiler knows, but not here.
+        let mut rest = self.rest.clone();
         let mut filled = Filled {
             nr: 0,
             len: 0,
@@ -290,12 +300,12 @@ unsafe impl Segments for WithFirst<'_> {
         };
 
         for sge in sges {
-            let segment = match self.first.take() {
+            let segment = match first.take() {
                 Some(first) => Ok(Some(first)),
-                None => self.rest.next_segment(),
+                None => rest.next_segment(),
             };
             let mapped = match segment {
-                Ok(Some(segment)) => self.rest.map(segment),
+                Ok(Some(segment)) => rest.map(segment),
                 Ok(None) => break,
                 Err(e) => Err(e),
             };
@@ -313,6 +323,7 @@ unsafe impl Segments for WithFirst<'_> {
                 }
             }
         }
+        self.rest = rest;
         filled
     }
 

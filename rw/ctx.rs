@@ -506,38 +506,41 @@ impl Context<'_> {
     }
 
     /// Readies the context's work requests for being posted, and returns the first and the last.
-    #[inline]
+    #[inline(always)]
     fn ready(&mut self) -> (*mut bindings::ib_send_wr, *mut bindings::ib_send_wr) {
-        // SAFETY: The MRs are valid and in this context's use alone, by the type invariant.
-        match unsafe { registered::arm(self.regs()) } {
-            Some(ends) => ends,
-            None => {
+        match self.tag {
+            Tag::Single | Tag::Multi | Tag::Iova => {
                 let (first, last) = self.rdma_wrs();
 
                 // SAFETY: By the type invariant both are valid.
                 unsafe { (&raw mut (*first).wr, &raw mut (*last).wr) }
             }
+            // SAFETY: The MRs are valid and in this context's use alone, by the type invariant.
+            Tag::Registered | Tag::Signature => unsafe { registered::arm(self.regs()) },
         }
     }
 
     /// Chains the work requests and ends the chain as asked for. Returns the first one. See
     /// [`crate::rdma_rw_ctx_wrs`].
     #[inline(always)]
-    pub(crate) fn chain_wrs(self, completion: Completion) -> *mut bindings::ib_send_wr {
-        // The shortest of transfers is the first to be looked for.
-        if self.tag == Tag::Single {
-            let (wr, _) = self.rdma_wrs();
+    pub(crate) fn chain_wrs(mut self, completion: Completion) -> *mut bindings::ib_send_wr {
+        // The shortest of transfers is the first to be looked for, and nothing is saved for MRs
+        // where there are none.
+        match self.tag {
+            Tag::Single | Tag::Multi => {
+                let (first, last) = self.ready();
 
-            // SAFETY: By the type invariant it is valid.
-            unsafe { completion.end_chain(&raw mut (*wr).wr) };
-            return wr.cast();
+                // SAFETY: The last work request is valid.
+                unsafe { completion.end_chain(last) };
+                first
+            }
+            _ => self.chain_other_wrs(completion),
         }
-        self.chain_larger_wrs(completion)
     }
 
-    /// [`Context::chain_wrs`] for what is larger.
+    /// [`Context::chain_wrs`] for what is not as simple.
     #[inline(never)]
-    fn chain_larger_wrs(mut self, completion: Completion) -> *mut bindings::ib_send_wr {
+    fn chain_other_wrs(mut self, completion: Completion) -> *mut bindings::ib_send_wr {
         let (first, last) = self.ready();
 
         // SAFETY: The last work request is valid.
@@ -612,17 +615,37 @@ impl Context<'_> {
     /// The device must be done with the context, and `qp` and `list` must be those of its init.
     #[inline]
     pub(crate) unsafe fn destroy_sg(self, qp: &Qp, list: RawList, dir: Direction) {
-        // The shortest of transfers has nothing but the mapping.
-        if self.tag == Tag::Single && self.is_of_list() {
+        // Most transfers have no MRs, and end where they began.
+        if matches!(self.tag, Tag::Single | Tag::Multi) && self.is_of_list() {
             // SAFETY: By this function's safety requirement.
-            unsafe {
-                count::released(self.raw.as_ptr());
-                unmap_sg(qp.device(), list, dir);
-            }
-            return;
+            unsafe { self.release_direct(qp, list, dir) };
+        } else {
+            // SAFETY: As above.
+            unsafe { self.destroy_other_sg(qp, list, dir) };
         }
-        // SAFETY: By this function's safety requirement.
-        unsafe { self.destroy_larger_sg(qp, list, dir) };
+    }
+
+    /// Releases a context of SGEs over a scatterlist of its caller.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Context::release_sg`].
+    #[inline(always)]
+    unsafe fn release_direct(self, qp: &Qp, list: RawList, dir: Direction) {
+        // SAFETY: By this function's safety requirement, and the type invariant: what there is to
+        // free are allocations or null.
+        unsafe {
+            count::released(self.raw.as_ptr());
+            if self.tag == Tag::Multi {
+                let (sges, wrs) = self.map();
+
+                kfree(wrs);
+                if !sges.is_null() {
+                    kfree(sges);
+                }
+            }
+            unmap_sg(qp.device(), list, dir);
+        }
     }
 
     /// Whether this is known to be the context of a scatterlist.
@@ -636,13 +659,13 @@ impl Context<'_> {
         !origin.list.is_null() && unsafe { origin.is_sealed(ctx) }
     }
 
-    /// [`Context::destroy_sg`] for what is larger, or of another form.
+    /// [`Context::destroy_sg`] for what has MRs, or another form.
     ///
     /// # Safety
     ///
     /// As there.
     #[inline(never)]
-    unsafe fn destroy_larger_sg(mut self, qp: &Qp, list: RawList, dir: Direction) {
+    unsafe fn destroy_other_sg(mut self, qp: &Qp, list: RawList, dir: Direction) {
         let form = self.form();
 
         warn_on_once!(matches!(form, Form::Bvec(_) | Form::Signature(..)));
@@ -716,21 +739,16 @@ impl Context<'_> {
     /// `dir` must be those of its init.
     #[inline]
     unsafe fn release_sg(self, qp: &Qp, list: RawList, dir: Direction) {
-        // SAFETY: By this function's safety requirement, and the type invariant: what there is to
-        // free are allocations or null.
+        // SAFETY: By this function's safety requirement.
         unsafe {
-            count::released(self.raw.as_ptr());
             match self.tag {
-                Tag::Single | Tag::Iova => {}
-                Tag::Multi => {
-                    let (sges, wrs) = self.map();
-
-                    kfree(wrs);
-                    kfree(sges);
+                Tag::Single | Tag::Multi | Tag::Iova => self.release_direct(qp, list, dir),
+                Tag::Registered | Tag::Signature => {
+                    count::released(self.raw.as_ptr());
+                    self.release_regs(qp, dir);
+                    unmap_sg(qp.device(), list, dir);
                 }
-                Tag::Registered | Tag::Signature => self.release_regs(qp, dir),
             }
-            unmap_sg(qp.device(), list, dir);
         }
     }
 

@@ -55,7 +55,7 @@ impl<'a> MappedSg<'a> {
     /// # Errors
     ///
     /// The DMA API's error.
-    #[inline]
+    #[inline(always)]
     pub(super) fn new(device: &'a Device, list: SgSource, dir: Direction) -> Result<Self> {
         let nents = match device.dma_device() {
             None => {

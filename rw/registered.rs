@@ -271,7 +271,8 @@ fn invalidates_itself(reg: &bindings::rdma_rw_reg_ctx) -> bool {
 }
 
 /// Readies registrations for being posted: gives every MR a new key, and notes which of them will
-/// have to be invalidated before their next use. Returns the first and the last work request.
+/// have to be invalidated before their next use. Returns the first and the last work request, of which
+/// there are some where `regs` is not empty.
 ///
 /// This is not done earlier, so that a context which is never posted leaves its MRs as they were.
 ///
@@ -281,23 +282,28 @@ fn invalidates_itself(reg: &bindings::rdma_rw_reg_ctx) -> bool {
 #[inline(never)]
 pub(super) unsafe fn arm(
     regs: &mut [bindings::rdma_rw_reg_ctx],
-) -> Option<(*mut bindings::ib_send_wr, *mut bindings::ib_send_wr)> {
-    for reg in regs.iter_mut() {
+) -> (*mut bindings::ib_send_wr, *mut bindings::ib_send_wr) {
+    let mut ends: (*mut bindings::ib_send_wr, _) = (ptr::null_mut(), ptr::null_mut());
+
+    for reg in regs {
         // SAFETY: By this function's safety requirement.
         let mr = unsafe { &mut *reg.mr };
+        let read_inv = invalidates_itself(reg);
 
-        mr.need_inval = !invalidates_itself(reg);
         move_keys(mr, 1);
+        mr.need_inval = !read_inv;
         reg.reg_wr.key = mr.lkey;
         reg.sge.lkey = mr.lkey;
-        if invalidates_itself(reg) {
+        if read_inv {
             reg.wr.wr.ex.invalidate_rkey = mr.lkey;
         }
-    }
 
-    let first = regs.first_mut().map(head)?;
-    let last = &raw mut regs.last_mut()?.wr.wr;
-    Some((first, last))
+        ends.1 = &raw mut reg.wr.wr;
+        if ends.0.is_null() {
+            ends.0 = head(reg);
+        }
+    }
+    ends
 }
 
 /// Takes [`arm`] back where a post failed: an MR whose registration was not posted is again what it

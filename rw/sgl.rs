@@ -165,6 +165,22 @@ unsafe fn dma_len(sg: *const bindings::scatterlist) -> u32 {
     }
 }
 
+/// What an entry is mapped to, without its first `offset` bytes.
+///
+/// # Safety
+///
+/// `sg` must be valid, mapped, and not shorter than that.
+#[inline]
+unsafe fn entry_from(sg: *const bindings::scatterlist, offset: u32) -> Segment {
+    // SAFETY: By this function's safety requirement.
+    unsafe {
+        Segment {
+            addr: (*sg).dma_address.wrapping_add(u64::from(offset)),
+            len: dma_len(sg).wrapping_sub(offset),
+        }
+    }
+}
+
 /// Sets the length of an entry as mapped for DMA.
 ///
 /// # Safety
@@ -198,10 +214,16 @@ unsafe fn next_entry(sg: *mut bindings::scatterlist) -> *mut bindings::scatterli
     let link = unsafe { (*next).page_link };
 
     if link & SG_CHAIN != 0 {
-        (link & !(SG_CHAIN | SG_END)) as *mut bindings::scatterlist
+        chained_table(link)
     } else {
         next
     }
+}
+
+/// The table that a link leads to. Tables are long, so that this is rare.
+#[cold]
+fn chained_table(link: usize) -> *mut bindings::scatterlist {
+    (link & !(SG_CHAIN | SG_END)) as *mut bindings::scatterlist
 }
 
 /// `SG_CHAIN`, as wide as the field it stands in.
@@ -297,12 +319,7 @@ impl<'a> Cursor<'a> {
         }
 
         // SAFETY: By the type invariant.
-        let segment = unsafe {
-            Segment {
-                addr: (*self.sg).dma_address.wrapping_add(u64::from(self.offset)),
-                len: dma_len(self.sg).wrapping_sub(self.offset),
-            }
-        };
+        let segment = unsafe { entry_from(self.sg, self.offset) };
 
         self.offset = 0;
         self.left = self.left.wrapping_sub(1);
@@ -476,19 +493,33 @@ unsafe impl Segments for Cursor<'_> {
     #[inline]
     fn fill(&mut self, sges: &mut [MaybeUninit<bindings::ib_sge>], lkey: u32) -> Filled {
         let nr = sges.len().min(self.left as usize);
-        let mut here = self.clone();
+        let mut offset = self.offset;
+        let mut sg = self.sg;
         let mut len = 0u64;
 
-        for sge in sges.iter_mut().take(nr) {
-            let Some(segment) = here.next_segment() else {
-                break;
-            };
+        for (i, sge) in (1..=nr).zip(sges) {
+            // SAFETY: By the type invariant, `left` entries lie from the first one on.
+            let segment = unsafe { entry_from(sg, offset) };
 
+            offset = 0;
             sge.write(segment.sge(lkey));
             // A count of 32 bits of lengths of 32 bits does not wrap.
             len = len.wrapping_add(u64::from(segment.len));
+            if i != nr {
+                // SAFETY: As above; this was not the last of them.
+                sg = unsafe { next_entry(sg) };
+            }
         }
-        *self = here;
+
+        // CAST: Not more than there are left, which have a count of 32 bits.
+        self.left = self.left.wrapping_sub(nr as u32);
+        self.offset = offset;
+        if self.left != 0 && nr != 0 {
+            // SAFETY: Entries are left behind this one.
+            // INVARIANT: It is the first of those that are left, and entries are never empty.
+            sg = unsafe { next_entry(sg) };
+        }
+        self.sg = sg;
         Filled {
             nr,
             len,
