@@ -176,26 +176,32 @@ const SEGMENT_BORDER: u64 = 2 << 20;
 ///
 /// Pieces that follow each other in memory make one segment, so that a transfer needs fewer SGEs
 /// than its array has entries, and fewer work requests.
+///
+/// # Invariants
+///
+/// No piece that is left in `source` belongs to `segment`. A segment of no bytes is none.
 #[derive(Clone)]
 pub(super) struct MappedSegments<'a> {
     pages: Pages,
     dir: Direction,
     /// Longest segment that the device maps at once.
     limit: u32,
-    /// The next piece, already taken from the source.
-    next: Option<Segment>,
+    /// The next segment.
+    segment: Segment,
+    /// The first piece of the one after that.
+    next: Segment,
     source: BvecSource<'a>,
     #[cfg(rdma_rw_takeover)]
     nr_array: u32,
 }
 
 impl<'a> MappedSegments<'a> {
-    /// Starts at the first piece of a source.
+    /// The segments of a source.
     ///
     /// # Errors
     ///
-    /// `EINVAL` where there is no piece.
-    #[inline]
+    /// `EINVAL` where there is no piece, or the array ends before all bytes are done.
+    #[inline(always)]
     pub(super) fn new(
         device: &'a Device,
         dir: Direction,
@@ -203,57 +209,53 @@ impl<'a> MappedSegments<'a> {
     ) -> Result<Self> {
         let first = source.next_piece()?.ok_or(EINVAL)?;
         let pages = Pages::new(device, first.page());
-
-        Ok(Self {
+        let mut this = Self {
             dir,
             limit: device.max_segment(),
-            next: Some(first.segment(&pages)),
+            segment: Segment::NONE,
+            next: first.segment(&pages),
             #[cfg(rdma_rw_takeover)]
             nr_array: source.nr_array,
             source,
             pages,
-        })
+        };
+
+        this.advance()?;
+        Ok(this)
     }
 
-    /// The next segment, not mapped yet; none at the end.
+    /// Goes on to the segment after the current one.
     ///
     /// # Errors
     ///
     /// `EINVAL` where the array ends before all bytes are done.
-    #[inline]
-    pub(super) fn next_segment(&mut self) -> Result<Option<Segment>> {
-        let Some(mut segment) = self.next.take() else {
-            return Ok(None);
-        };
+    #[inline(always)]
+    fn advance(&mut self) -> Result {
+        let mut segment = self.next;
 
-        while let Some(piece) = self.source.next_piece()? {
+        // INVARIANT: All pieces are taken that belong to the segment, and one more.
+        self.next = loop {
+            let Some(piece) = self.source.next_piece()? else {
+                break Segment::NONE;
+            };
             let piece = piece.segment(&self.pages);
             let end = segment.addr.wrapping_add(u64::from(segment.len));
-            let len = segment.len.wrapping_add(piece.len);
 
             // A transfer has a length of 32 bits, so that the sum does not wrap.
+            let len = segment.len.wrapping_add(piece.len);
             if piece.addr != end || end & (SEGMENT_BORDER - 1) == 0 || len > self.limit {
-                self.next = Some(piece);
-                break;
+                break piece;
             }
             segment.len = len;
-        }
-        Ok(Some(segment))
+        };
+        self.segment = segment;
+        Ok(())
     }
 
-    /// Puts back the segment that was taken last.
+    /// The next segment, where it is the last one.
     #[inline]
-    pub(super) fn with_first(self, segment: Segment) -> WithFirst<'a> {
-        WithFirst {
-            first: Some(segment),
-            rest: self,
-        }
-    }
-
-    /// Whether all segments have been taken.
-    #[inline]
-    pub(super) fn is_done(&self) -> bool {
-        self.next.is_none()
+    pub(super) fn only(&self) -> Option<Segment> {
+        (self.next.len == 0).then_some(self.segment)
     }
 
     /// Maps a segment.
@@ -263,36 +265,29 @@ impl<'a> MappedSegments<'a> {
     }
 }
 
-/// Segments of which the first is known already.
-pub(super) struct WithFirst<'a> {
-    first: Option<Segment>,
-    rest: MappedSegments<'a>,
-}
-
 // SAFETY: The SGEs are written one after the other, and counted.
-unsafe impl Segments for WithFirst<'_> {
+unsafe impl Segments for MappedSegments<'_> {
     // C frees `map.sges` alone of such a context, and finds the mappings there.
     const SGES_FIRST: bool = true;
 
-    // The first segment, the next piece, and one for each entry that is not done.
+    // The next segment, the piece after that, and one for each entry that is not done.
     #[inline]
     fn bound(&self) -> u32 {
         #[cfg(rdma_rw_takeover)]
         {
             // As many as C looks at, those before the first one that is used included.
-            self.rest.nr_array
+            self.nr_array
         }
         #[cfg(not(rdma_rw_takeover))]
         {
-            self.rest.source.nr_bvecs().saturating_add(2)
+            self.source.nr_bvecs().saturating_add(2)
         }
     }
 
     #[inline]
     fn fill(&mut self, sges: &mut [MaybeUninit<bindings::ib_sge>], lkey: u32) -> Filled {
-        let mut first = self.first.take();
-        // What is written may lie anywhere, as far as the compiler knows, but not here.
-        let mut rest = self.rest.clone();
+        // What is written may lie anywhere, as far as the compiler knows, but not in here.
+        let mut here = self.clone();
         let mut filled = Filled {
             nr: 0,
             len: 0,
@@ -300,36 +295,35 @@ unsafe impl Segments for WithFirst<'_> {
         };
 
         for sge in sges {
-            let segment = match first.take() {
-                Some(first) => Ok(Some(first)),
-                None => rest.next_segment(),
-            };
-            let mapped = match segment {
-                Ok(Some(segment)) => rest.map(segment),
-                Ok(None) => break,
-                Err(e) => Err(e),
-            };
+            if here.segment.len == 0 {
+                break;
+            }
 
-            match mapped {
-                Ok(segment) => {
-                    sge.write(segment.sge(lkey));
-                    // Not more than there are SGEs, and a transfer has a length of 32 bits.
-                    filled.nr = filled.nr.wrapping_add(1);
-                    filled.len = filled.len.wrapping_add(u64::from(segment.len));
-                }
+            let segment = match here.map(here.segment) {
+                Ok(segment) => segment,
                 Err(e) => {
                     filled.result = Err(e);
                     break;
                 }
+            };
+
+            sge.write(segment.sge(lkey));
+            // Not more than there are SGEs, and a transfer has a length of 32 bits.
+            filled.nr = filled.nr.wrapping_add(1);
+            filled.len = filled.len.wrapping_add(u64::from(segment.len));
+
+            if let Err(e) = here.advance() {
+                filled.result = Err(e);
+                break;
             }
         }
-        self.rest = rest;
+        *self = here;
         filled
     }
 
     #[inline]
     fn finish(&self) -> Result {
-        if self.first.is_none() && self.rest.is_done() {
+        if self.segment.len == 0 {
             Ok(())
         } else {
             Err(EINVAL)
@@ -341,8 +335,8 @@ unsafe impl Segments for WithFirst<'_> {
         // SAFETY: The page is there as long as this code is.
         let page = unsafe { bindings::rdma_rw_c_spare_page() };
 
-        self.rest.map(Segment {
-            addr: self.rest.pages.address(page, 0),
+        self.map(Segment {
+            addr: self.pages.address(page, 0),
             // CAST: 64 KiB at most.
             len: kernel::page::PAGE_SIZE as u32,
         })
@@ -351,6 +345,6 @@ unsafe impl Segments for WithFirst<'_> {
     #[inline]
     fn undo(&self, sges: &[bindings::ib_sge]) {
         // SAFETY: These are the segments that `fill` mapped, and no context has them yet.
-        unsafe { unmap_sges(self.rest.pages.dma_device(), self.rest.dir, sges) };
+        unsafe { unmap_sges(self.pages.dma_device(), self.dir, sges) };
     }
 }

@@ -30,6 +30,9 @@ pub(super) struct Segment {
 }
 
 impl Segment {
+    /// No memory.
+    pub(super) const NONE: Self = Self { addr: 0, len: 0 };
+
     /// An SGE over this memory.
     #[inline]
     pub(super) fn sge(self, lkey: u32) -> bindings::ib_sge {

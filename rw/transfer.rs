@@ -199,14 +199,11 @@ impl<'a> Transfer<'a> {
             }
         }
 
-        let mut segments = MappedSegments::new(self.qp.device(), self.dir, source)?;
-        let Some(first) = segments.next_segment()? else {
-            return Err(EINVAL);
-        };
-        if segments.is_done() {
-            return Ok(single::init(&mut slot, &self, segments.map(first)?));
+        let segments = MappedSegments::new(self.qp.device(), self.dir, source)?;
+        if let Some(segment) = segments.only() {
+            return Ok(single::init(&mut slot, &self, segments.map(segment)?));
         }
-        multi::init(slot, self, segments.with_first(first), max_sge)
+        multi::init(slot, self, segments, max_sge)
     }
 
     /// Makes a context for data with protection information.
