@@ -14,9 +14,12 @@
  *	mode=time	wall time of whole contexts, in rounds that alternate
  *			between the implementations.
  *	mode=hammer	contexts a second of all processors on one queue pair.
+ *	mode=watch	contexts and work requests that others make until the module
+ *			is unloaded.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/kernel_stat.h>
 #include <linux/kprobes.h>
 #include <linux/kthread.h>
 #include <linux/mm.h>
@@ -37,7 +40,7 @@ static char *mode = "count";
 static char *mode = "off";
 #endif
 module_param(mode, charp, 0444);
-MODULE_PARM_DESC(mode, "What to measure: count, time, hammer or off");
+MODULE_PARM_DESC(mode, "What to measure: count, time, hammer, watch or off");
 
 static char *set = "main";
 module_param(set, charp, 0444);
@@ -62,6 +65,22 @@ MODULE_PARM_DESC(chunk_us, "mode=time: duration of a measurement, in microsecond
 static unsigned int contexts = 20000;
 module_param(contexts, uint, 0444);
 MODULE_PARM_DESC(contexts, "mode=hammer: contexts of each processor");
+
+/* Nanoseconds that the processors have not been idle for, to read at any time. */
+static int busy_get(char *buffer, const struct kernel_param *kp)
+{
+	u64 now = ktime_get_ns(), busy = 0;
+	int cpu;
+
+	for_each_online_cpu(cpu)
+		busy += now - (get_cpu_idle_time_us(cpu, NULL) +
+			       get_cpu_iowait_time_us(cpu, NULL)) * NSEC_PER_USEC;
+	return sysfs_emit(buffer, "%llu\n", busy);
+}
+
+static const struct kernel_param_ops busy_ops = { .get = busy_get };
+module_param_cb(busy, &busy_ops, NULL, 0444);
+MODULE_PARM_DESC(busy, "Nanoseconds that the processors have not been idle for");
 
 /* Phases of a context; the total is measured by itself. */
 enum phase { INIT, WRS, DESTROY, TOTAL, NR_PHASES };
@@ -890,6 +909,68 @@ static void hammer(const struct scenario *scenario, const char *impl, const stru
 		impl, nr, nr * contexts, ns);
 }
 
+/* ------------------------------------------------------------------ mode=watch */
+
+#ifdef CONFIG_KRETPROBES
+static atomic_t nr_contexts, nr_wrs, nr_refused;
+
+/* Every init function returns the number of work requests, or an error. */
+static int init_returned(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	int ret = regs_return_value(regs);
+
+	if (ret > 0) {
+		atomic_inc(&nr_contexts);
+		atomic_add(ret, &nr_wrs);
+	} else {
+		atomic_inc(&nr_refused);
+	}
+	return 0;
+}
+
+static struct kretprobe init_probes[] = {
+	{ .kp.symbol_name = "rdma_rw_ctx_init", .handler = init_returned, .maxactive = 64 },
+	{ .kp.symbol_name = "rdma_rw_ctx_init_bvec", .handler = init_returned, .maxactive = 64 },
+};
+
+static int watch_start(void)
+{
+	int ret;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(init_probes); i++) {
+		ret = register_kretprobe(&init_probes[i]);
+		if (ret) {
+			while (i--)
+				unregister_kretprobe(&init_probes[i]);
+			return ret;
+		}
+	}
+	return 0;
+}
+
+static void watch_stop(void)
+{
+	u32 i, missed = 0;
+
+	for (i = 0; i < ARRAY_SIZE(init_probes); i++) {
+		unregister_kretprobe(&init_probes[i]);
+		missed += init_probes[i].nmissed;
+	}
+	pr_info("watched contexts=%d wrs=%d refused=%d missed=%u\n", atomic_read(&nr_contexts),
+		atomic_read(&nr_wrs), atomic_read(&nr_refused), missed);
+}
+#else
+static int watch_start(void)
+{
+	return -EOPNOTSUPP;
+}
+
+static void watch_stop(void)
+{
+}
+#endif
+
 /* ------------------------------------------------------------------------ main */
 
 static bool wanted(const struct scenario *scenario)
@@ -1007,6 +1088,8 @@ static int __init bench_init(void)
 
 	if (!strcmp(mode, "off"))
 		return 0;
+	if (!strcmp(mode, "watch"))
+		return watch_start();
 
 	for (profile = 0; profile < BENCH_NR_PROFILES; profile++) {
 		ret = bench_port_open(&ports[profile], profile);
@@ -1028,6 +1111,8 @@ module_init(bench_init);
 
 static void __exit bench_exit(void)
 {
+	if (!strcmp(mode, "watch"))
+		watch_stop();
 }
 module_exit(bench_exit);
 
