@@ -170,7 +170,7 @@ static int pre_patch(struct klp_object *obj)
 	if (ret)
 		return ret;
 
-	/* What is compared below is not to depend on either parameter. */
+	/* Both sides are to do the same in what is compared below. */
 	rdma_rw_force_mr = ib_core_force_mr(obj->mod);
 	ret = check_contexts();
 	/*

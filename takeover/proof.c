@@ -227,6 +227,10 @@ static void image(struct wr_image *image, const struct ib_send_wr *wr)
 /* Where the first work request of a context lies, by the kernel's header. */
 static const struct ib_send_wr *first_wr(const struct rdma_rw_ctx *ctx, enum bench_shape shape)
 {
+	/* Both sides register everything then. */
+	if (rdma_rw_force_mr)
+		shape = SG_MR;
+
 	switch (shape) {
 	case SG_SINGLE:
 	case BVEC_SINGLE:

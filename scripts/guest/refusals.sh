@@ -40,4 +40,13 @@ if [[ -f /payload/files/fits.ko ]]; then
 	[[ $(</sys/module/rdma_rw/parameters/state) == active ]] || fail "the first one suffers from the second"
 	give_back
 	record twice=1
+
+	# What ib_core was told to do is to be done here too.
+	unload ib_core
+	modprobe ib_core force_mr=1
+	take_over
+	[[ $(</sys/module/rdma_rw/parameters/force_mr) == Y ]] || fail "force_mr of ib_core does not count here"
+	give_back
+	step "force_mr=1 of ib_core counts here too"
+	record inherited=1
 fi
