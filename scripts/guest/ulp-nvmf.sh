@@ -3,7 +3,7 @@
 #
 # NVMe over Fabrics: nvmet exports a null_blk device and a file, the host
 # side of the same guest connects to them. Environment: IMPL, DEV, MIB,
-# FILESYSTEMS.
+# FILESYSTEMS, FAULTS.
 # shellcheck source=scripts/guest/lib.sh
 . /payload/guest/lib.sh
 # shellcheck source=scripts/guest/nvmf.sh
@@ -15,6 +15,7 @@ target_up
 paths_start
 host_up
 block_io nvmf "$BLOCK=$DISK0" "$FILE=$DISK1"
+faults "$DISK0" target_off target_on
 host_down
 paths_stop
 target_down
