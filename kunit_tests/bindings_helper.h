@@ -44,6 +44,20 @@ struct scatterlist *rdma_rw_kunit_sg_next(struct scatterlist *sg);
 u64 rdma_rw_kunit_sg_phys(struct scatterlist *sg);
 unsigned long rdma_rw_kunit_slab_pages(void);
 
+enum rdma_rw_kunit_iova_call {
+	RDMA_RW_KUNIT_IOVA_ALLOC,
+	RDMA_RW_KUNIT_IOVA_LINK,
+	RDMA_RW_KUNIT_IOVA_SYNC,
+	RDMA_RW_KUNIT_IOVA_DESTROY,
+	RDMA_RW_KUNIT_IOVA_NR,
+};
+
+int rdma_rw_kunit_iova_watch(void);
+void rdma_rw_kunit_iova_unwatch(void);
+void rdma_rw_kunit_iova_fail(enum rdma_rw_kunit_iova_call call, unsigned int nth,
+			     long value);
+unsigned int rdma_rw_kunit_iova_calls(enum rdma_rw_kunit_iova_call call);
+
 bool rdma_rw_kunit_set_fail_nth(unsigned int n);
 unsigned int rdma_rw_kunit_fail_nth(void);
 bool rdma_rw_kunit_alloc_fails(void);

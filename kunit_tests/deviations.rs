@@ -308,6 +308,19 @@ pub(crate) fn d4_invalidated_key(test: &Test) -> Result {
     Ok(())
 }
 
+/// Key of each MR of a context, and whether it has to be invalidated before its next use.
+fn mr_states(ctx: &Ctx<'_>) -> Result<KVec<(u32, bool)>> {
+    let mut states = KVec::new();
+
+    for i in 0..ctx.nr_ops() {
+        // SAFETY: The context has so many MRs.
+        let state = unsafe { ((*ctx.mr(i)).lkey, (*ctx.mr(i)).need_inval) };
+
+        states.push(state, GFP_KERNEL)?;
+    }
+    Ok(states)
+}
+
 #[rustfmt::skip]
 pub(crate) static D5_POST: &[Case] = &[
     case("siw, new MRs", SIW.mr_pages(4), Read, Pages(9), 0),
@@ -345,9 +358,22 @@ pub(crate) fn d5_post(test: &Test, case: &Case) -> Result {
             if taken >= wrs {
                 continue;
             }
+            let before = mr_states(&ctx)?;
+            let regs = rig.mock.counts().regs;
             rig.mock.plan(|plan| plan.post_after = Some(taken));
             test.expect_eq("the error", ctx.post(&mut cqe, none()), Err(ENOMEM));
             rig.mock.clear_plan();
+            let regs = (rig.mock.counts().regs - regs) as usize;
+            let after = mr_states(&ctx)?;
+            for (i, (before, after)) in before.iter().zip(&after).enumerate().skip(regs) {
+                // Of the first one, the invalidation may have been posted.
+                let same = before.0 == after.0 && (i == regs || before.1 == after.1);
+
+                test.expect(
+                    same || !rust,
+                    fmt!("after {taken} work requests, MR {i} is not as before"),
+                );
+            }
 
             if !again {
                 drop(ctx);

@@ -8,7 +8,8 @@ use kernel::prelude::*;
 use crate::bindings;
 use crate::ctx::{
     Ctx,
-    Dir, //
+    Dir,
+    Tag, //
 };
 use crate::kunit::{
     Param,
@@ -502,6 +503,147 @@ pub(crate) fn no_leak(test: &Test, case: &Case) -> Result {
     );
     drop(drained);
     work.expect_nothing_left(test, ROUNDS);
+    drop((ctx, work));
+    rig.finish(test);
+    Ok(())
+}
+
+/// A call of the IOVA API.
+#[derive(Clone, Copy)]
+enum Call {
+    Alloc,
+    Link,
+    Sync,
+    Destroy,
+}
+
+/// Watches the calls of the IOVA API until it is dropped.
+struct Watch;
+
+impl Watch {
+    fn new() -> Result<Self> {
+        // SAFETY: What is begun is ended by drop.
+        kernel::error::to_result(unsafe { bindings::rdma_rw_kunit_iova_watch() })?;
+        Ok(Self)
+    }
+
+    /// The call as C numbers it.
+    fn raw(call: Call) -> bindings::rdma_rw_kunit_iova_call {
+        match call {
+            Call::Alloc => bindings::rdma_rw_kunit_iova_call_RDMA_RW_KUNIT_IOVA_ALLOC,
+            Call::Link => bindings::rdma_rw_kunit_iova_call_RDMA_RW_KUNIT_IOVA_LINK,
+            Call::Sync => bindings::rdma_rw_kunit_iova_call_RDMA_RW_KUNIT_IOVA_SYNC,
+            Call::Destroy => bindings::rdma_rw_kunit_iova_call_RDMA_RW_KUNIT_IOVA_DESTROY,
+        }
+    }
+
+    /// Lets the `nth` call from now on return something else.
+    fn fail(&self, call: Call, nth: u32, value: c_long) {
+        // SAFETY: There is nothing to be kept.
+        unsafe { bindings::rdma_rw_kunit_iova_fail(Self::raw(call), nth, value) };
+    }
+
+    /// Number of allocations, links, syncs and ends of ranges so far.
+    fn calls(&self) -> [u32; 4] {
+        [Call::Alloc, Call::Link, Call::Sync, Call::Destroy]
+            // SAFETY: There is nothing to be kept.
+            .map(|call| unsafe { bindings::rdma_rw_kunit_iova_calls(Self::raw(call)) })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // SAFETY: It was begun.
+        unsafe { bindings::rdma_rw_kunit_iova_unwatch() };
+    }
+}
+
+/// A call of the IOVA API that fails.
+pub(crate) struct Iova {
+    name: &'static str,
+    /// The call, which of them, and what it returns.
+    fails: Option<(Call, u32, c_long)>,
+    /// Allocations, links, syncs and ends of ranges in an init of four pages.
+    calls: [u32; 4],
+    /// C takes it for final.
+    final_in_c: bool,
+}
+
+impl Param for Iova {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+const fn iova(
+    name: &'static str,
+    fails: Option<(Call, u32, c_long)>,
+    calls: [u32; 4],
+    final_in_c: bool,
+) -> Iova {
+    Iova {
+        name,
+        fails,
+        calls,
+        final_in_c,
+    }
+}
+
+#[rustfmt::skip]
+pub(crate) static IOVA_FAILS: &[Iova] = &[
+    iova("nothing fails", None, [1, 4, 1, 0], false),
+    iova("no range", Some((Call::Alloc, 1, 0)), [1, 0, 0, 0], false),
+    iova("D13: the first link", Some((Call::Link, 1, -12)), [1, 1, 0, 1], true),
+    iova("D13: the second link", Some((Call::Link, 2, -22)), [1, 2, 0, 1], true),
+    iova("D13: the last link", Some((Call::Link, 4, -12)), [1, 4, 0, 1], true),
+    iova("D13: the sync", Some((Call::Sync, 1, -12)), [1, 4, 1, 1], true),
+];
+
+/// Every call of the IOVA API fails in turn: what was linked is unlinked, the range goes back, and
+/// the same memory goes by SGEs.
+pub(crate) fn iova_fails(test: &Test, failure: &Iova) -> Result {
+    const PAGES: u32 = 4;
+    let case = case("", MLX5.dma(PCI), Bvec, Read, Pages(PAGES), (0, 1), (0, 0));
+    let target = target::get()?;
+    if target.force_mr {
+        return test.skip(c"with force_mr no IOVA range is asked for");
+    }
+    let Some(rig) = rig(&case)? else {
+        return test.skip(NO_DMA);
+    };
+    let Ok(watch) = Watch::new() else {
+        return test.skip(c"functions of the kernel cannot be probed here");
+    };
+    let mut work = Work::new(&case, &rig)?;
+    let mut ctx = Ctx::new(&rig.qp)?;
+
+    if let Some((call, nth, value)) = failure.fails {
+        watch.fail(call, nth, value);
+    }
+    let made = work.init(&mut ctx);
+    test.expect_eq("calls of the init", watch.calls(), failure.calls);
+    match (made, failure.fails) {
+        (made, None) => {
+            test.expect_eq("work requests", made, Ok(1));
+            test.expect_eq("the tag", ctx.tag(), Tag::Iova);
+        }
+        (Err(e), Some((.., value))) if failure.final_in_c && !target.is_rust() => {
+            // CAST: An errno.
+            test.expect_eq("the error of C", e.to_errno() as c_long, value);
+        }
+        (made, Some(_)) => {
+            test.expect_eq("work requests", made, Ok(1));
+            test.expect_eq("the tag", ctx.tag(), Tag::Multi);
+        }
+    }
+    ctx.destroy();
+
+    // Every range that there was has ended.
+    let [allocs, _, _, ends] = watch.calls();
+    let refused = matches!(failure.fails, Some((Call::Alloc, ..)));
+    test.expect_eq("ranges that ended", ends, allocs - u32::from(refused));
+    drop(watch);
+    work.expect_good(test, &mut ctx)?;
     drop((ctx, work));
     rig.finish(test);
     Ok(())

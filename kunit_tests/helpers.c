@@ -6,6 +6,7 @@
 #include <kunit/test-bug.h>
 #include <linux/iommu.h>
 #include <linux/kallsyms.h>
+#include <linux/kprobes.h>
 #include <linux/module.h>
 #include <linux/pci.h>
 #include <linux/platform_device.h>
@@ -164,6 +165,109 @@ u64 rdma_rw_kunit_sg_phys(struct scatterlist *sg)
 {
 	return sg_phys(sg);
 }
+
+/*
+ * The functions of the IOVA API, watched by kprobes: calls of the current task
+ * are counted, and one of them can be made to return something else, without
+ * being executed.
+ */
+#if IS_ENABLED(CONFIG_KPROBES) && IS_ENABLED(CONFIG_IOMMU_DMA) && defined(CONFIG_X86_64)
+static struct {
+	struct kprobe probe;
+	unsigned int calls;
+	unsigned int fail_at;
+	long value;
+} rdma_rw_kunit_iova[RDMA_RW_KUNIT_IOVA_NR] = {
+	[RDMA_RW_KUNIT_IOVA_ALLOC].probe.symbol_name = "dma_iova_try_alloc",
+	[RDMA_RW_KUNIT_IOVA_LINK].probe.symbol_name = "dma_iova_link",
+	[RDMA_RW_KUNIT_IOVA_SYNC].probe.symbol_name = "dma_iova_sync",
+	[RDMA_RW_KUNIT_IOVA_DESTROY].probe.symbol_name = "dma_iova_destroy",
+};
+
+static struct task_struct *rdma_rw_kunit_watching;
+
+static noinline notrace void rdma_rw_kunit_return(void)
+{
+	barrier();
+}
+
+static int rdma_rw_kunit_iova_called(struct kprobe *probe, struct pt_regs *regs)
+{
+	typeof(*rdma_rw_kunit_iova) *this =
+		container_of(probe, typeof(*this), probe);
+
+	if (current != rdma_rw_kunit_watching || ++this->calls != this->fail_at)
+		return 0;
+
+	regs->ax = this->value;
+	regs->ip = (unsigned long)rdma_rw_kunit_return;
+	return 1;
+}
+
+int rdma_rw_kunit_iova_watch(void)
+{
+	int i, ret;
+
+	for (i = 0; i < RDMA_RW_KUNIT_IOVA_NR; i++) {
+		struct kprobe *probe = &rdma_rw_kunit_iova[i].probe;
+
+		/* What an earlier registration has left. */
+		probe->addr = NULL;
+		probe->flags = 0;
+		probe->pre_handler = rdma_rw_kunit_iova_called;
+		rdma_rw_kunit_iova[i].calls = 0;
+		rdma_rw_kunit_iova[i].fail_at = 0;
+		ret = register_kprobe(probe);
+		if (ret) {
+			while (--i >= 0)
+				unregister_kprobe(&rdma_rw_kunit_iova[i].probe);
+			return ret;
+		}
+	}
+	rdma_rw_kunit_watching = current;
+	return 0;
+}
+
+void rdma_rw_kunit_iova_unwatch(void)
+{
+	int i;
+
+	rdma_rw_kunit_watching = NULL;
+	for (i = 0; i < RDMA_RW_KUNIT_IOVA_NR; i++)
+		unregister_kprobe(&rdma_rw_kunit_iova[i].probe);
+}
+
+void rdma_rw_kunit_iova_fail(enum rdma_rw_kunit_iova_call call, unsigned int nth,
+			     long value)
+{
+	rdma_rw_kunit_iova[call].fail_at = rdma_rw_kunit_iova[call].calls + nth;
+	rdma_rw_kunit_iova[call].value = value;
+}
+
+unsigned int rdma_rw_kunit_iova_calls(enum rdma_rw_kunit_iova_call call)
+{
+	return rdma_rw_kunit_iova[call].calls;
+}
+#else
+int rdma_rw_kunit_iova_watch(void)
+{
+	return -EOPNOTSUPP;
+}
+
+void rdma_rw_kunit_iova_unwatch(void)
+{
+}
+
+void rdma_rw_kunit_iova_fail(enum rdma_rw_kunit_iova_call call, unsigned int nth,
+			     long value)
+{
+}
+
+unsigned int rdma_rw_kunit_iova_calls(enum rdma_rw_kunit_iova_call call)
+{
+	return 0;
+}
+#endif
 
 /* Pages that the slab allocator has. */
 unsigned long rdma_rw_kunit_slab_pages(void)

@@ -103,11 +103,10 @@ impl<'a> Local<'a> {
         } else {
             for i in 0..shape.nents() {
                 let (offset, len) = shape.entry(i);
+                let nr = offset.saturating_add(len).div_ceil(PAGE);
 
-                pages.push(
-                    Pages::new(mock, offset.saturating_add(len).div_ceil(PAGE))?,
-                    GFP_KERNEL,
-                )?;
+                // One more, so that none follows another in memory by chance.
+                pages.push(Pages::new(mock, nr + 1)?, GFP_KERNEL)?;
             }
         }
         let mut this = Self { pages, shape };

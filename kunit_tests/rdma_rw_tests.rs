@@ -75,6 +75,7 @@ kunit::kunit_cases! {
     mr_fails for INITS,
     no_memory for INITS,
     no_leak for INITS,
+    iova_fails for IOVA_FAILS,
     apart,
 }
 

@@ -78,6 +78,7 @@ static struct kunit_case rdma_rw_failures_cases[] = {
 	PARAM(mr_fails),
 	PARAM(no_memory),
 	PARAM(no_leak),
+	PARAM(iova_fails),
 	CASE(apart),
 	{}
 };

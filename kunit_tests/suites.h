@@ -52,6 +52,7 @@ DECLARE_PARAM(no_mr);
 DECLARE_PARAM(mr_fails);
 DECLARE_PARAM(no_memory);
 DECLARE_PARAM(no_leak);
+DECLARE_PARAM(iova_fails);
 DECLARE_CASE(apart);
 
 DECLARE_PARAM(unposted);
