@@ -435,7 +435,7 @@ c_abi! {
     ///
     /// - `ctx` must have been made by an init of this API and not been destroyed since, and the
     ///   device must be done with it.
-    /// - `qp` must be that of the init.
+    /// - `qp` and `nr_bvec` must be those of that init.
     unsafe fn rdma_rw_ctx_destroy_bvec(
         ctx: *mut bindings::rdma_rw_ctx,
         qp: *mut bindings::ib_qp,
@@ -444,12 +444,12 @@ c_abi! {
         nr_bvec: u32,
         dir: bindings::dma_data_direction,
     ) {
-        let _ = (port_num, bvecs, nr_bvec);
+        let _ = (port_num, bvecs);
         // SAFETY: The caller promises a context that the device is done with, and its QP.
         if let (Some(ctx), qp) = unsafe { (Context::from_raw(ctx), Qp::from_raw(qp)) } {
             let dir = destroy_direction(&ctx, dir);
             // SAFETY: The caller promises that the device is done with the context.
-            unsafe { ctx.destroy_bvec(qp, dir) };
+            unsafe { ctx.destroy_bvec(qp, nr_bvec, dir) };
         }
     }
 

@@ -673,7 +673,7 @@ impl Context<'_> {
         unsafe {
             match form {
                 Form::Sg(_) | Form::Unknown => self.release_sg(qp, list, dir),
-                Form::Bvec(nr_sges) => self.release_bvec(qp, Some(nr_sges), dir),
+                Form::Bvec(nr_sges) => self.release_bvec(qp, nr_sges, dir),
                 Form::Signature(_, prot) => self.release_signature(qp, list, prot, dir),
             }
         }
@@ -686,17 +686,21 @@ impl Context<'_> {
     ///
     /// # Safety
     ///
-    /// The device must be done with the context, and `qp` must be that of its init.
+    /// The device must be done with the context, and `qp` and `nr_bvec` must be those of its init.
     #[inline]
-    pub(crate) unsafe fn destroy_bvec(mut self, qp: &Qp, dir: Direction) {
+    pub(crate) unsafe fn destroy_bvec(mut self, qp: &Qp, nr_bvec: u32, dir: Direction) {
         let form = self.form();
 
         warn_on_once!(matches!(form, Form::Sg(_) | Form::Signature(..)));
         // SAFETY: By this function's safety requirement; notes are of the context's own init.
         unsafe {
             match form {
-                Form::Bvec(nr_sges) => self.release_bvec(qp, Some(nr_sges), dir),
-                Form::Unknown => self.release_bvec(qp, None, dir),
+                // Both sides map an SGE for each entry; a note may be of an older context.
+                Form::Bvec(_) | Form::Unknown if cfg!(rdma_rw_takeover) => {
+                    self.release_bvec(qp, nr_bvec, dir);
+                }
+                Form::Bvec(nr_sges) => self.release_bvec(qp, nr_sges, dir),
+                Form::Unknown => self.release_bvec(qp, nr_bvec, dir),
                 Form::Sg(list) => self.release_sg(qp, list, dir),
                 Form::Signature(data, prot) => self.release_signature(qp, data, prot, dir),
             }
@@ -726,7 +730,7 @@ impl Context<'_> {
             match form {
                 Form::Signature(..) => self.release_signature(qp, data, prot, dir),
                 Form::Sg(_) | Form::Unknown => self.release_sg(qp, data, dir),
-                Form::Bvec(nr_sges) => self.release_bvec(qp, Some(nr_sges), dir),
+                Form::Bvec(nr_sges) => self.release_bvec(qp, nr_sges, dir),
             }
         }
     }
@@ -752,15 +756,15 @@ impl Context<'_> {
         }
     }
 
-    /// Releases a context over an array of `bio_vec`, with `nr_sges` SGEs in an allocation; where
-    /// their number is not known, with those of its work requests.
+    /// Releases a context over an array of `bio_vec`, with `nr_sges` SGEs if they are in an
+    /// allocation.
     ///
     /// # Safety
     ///
     /// The device must be done with the context, whose form this must be, and `qp` and `dir` must
     /// be those of its init.
     #[inline]
-    unsafe fn release_bvec(self, qp: &Qp, nr_sges: Option<u32>, dir: Direction) {
+    unsafe fn release_bvec(self, qp: &Qp, nr_sges: u32, dir: Direction) {
         let device = qp.device();
 
         // SAFETY: By this function's safety requirement, and the type invariant: every SGE has a
@@ -776,16 +780,11 @@ impl Context<'_> {
                 Tag::Multi => {
                     let (sges, _) = self.map();
 
-                    match nr_sges {
-                        Some(nr) => {
-                            unmap_sges(
-                                device.dma_device(),
-                                dir,
-                                slice::from_raw_parts(sges, nr as usize),
-                            );
-                        }
-                        None => self.unmap_multi(device, dir),
-                    }
+                    unmap_sges(
+                        device.dma_device(),
+                        dir,
+                        slice::from_raw_parts(sges, nr_sges as usize),
+                    );
                     kfree(sges);
                 }
                 Tag::Registered | Tag::Signature => self.release_regs(qp, dir),
@@ -807,33 +806,6 @@ impl Context<'_> {
             self.release_regs(qp, dir);
             unmap_sg(qp.device(), prot, dir);
             unmap_sg(qp.device(), data, dir);
-        }
-    }
-
-    /// Unmaps the SGEs of several work requests.
-    ///
-    /// # Safety
-    ///
-    /// Each SGE must have a mapping of its own, for this device and direction.
-    #[inline]
-    unsafe fn unmap_multi(&self, device: &Device, dir: Direction) {
-        if device.dma_device().is_none() {
-            return;
-        }
-
-        let (first, _) = self.rdma_wrs();
-        for i in 0..self.nr_ops() as usize {
-            // SAFETY: The work requests are valid by the type invariant, and so are their SGEs.
-            // CAST: Not negative, as written by init.
-            unsafe {
-                let wr = &(*first.add(i)).wr;
-
-                unmap_sges(
-                    device.dma_device(),
-                    dir,
-                    slice::from_raw_parts(wr.sg_list, wr.num_sge as usize),
-                );
-            }
         }
     }
 
