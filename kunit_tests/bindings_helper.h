@@ -16,6 +16,7 @@
 #include <rdma/mr_pool.h>
 #include <rdma/rw.h>
 
+#include "cross.h"
 #include "loopback.h"
 
 /* helpers.c: what is inline or a macro in the kernel's headers. */

@@ -7,6 +7,7 @@
 //! memory and [`ctx`] a context; the other modules are suites, which `suites.c` lists.
 
 mod bindings;
+mod cross;
 mod ctx;
 mod deviations;
 mod failures;
@@ -92,6 +93,12 @@ kunit::kunit_cases! {
     two_qps,
     threads,
     memory_reused,
+}
+
+kunit::kunit_cases! {
+    cross:
+    crossed for KINDS,
+    crossed_again for FAILING,
 }
 
 /// Begins a suite: counts paths from 0.

@@ -102,8 +102,17 @@ static struct kunit_case rdma_rw_lifecycle_cases[] = {
 
 static struct kunit_suite rdma_rw_lifecycle = SUITE(lifecycle);
 
+static struct kunit_case rdma_rw_cross_cases[] = {
+	PARAM(crossed),
+	PARAM(crossed_again),
+	{}
+};
+
+static struct kunit_suite rdma_rw_cross = SUITE(cross);
+
 kunit_test_suites(&rdma_rw_sizing, &rdma_rw_golden, &rdma_rw_signature,
-		  &rdma_rw_deviations, &rdma_rw_failures, &rdma_rw_lifecycle);
+		  &rdma_rw_deviations, &rdma_rw_failures, &rdma_rw_lifecycle,
+		  &rdma_rw_cross);
 
 MODULE_DESCRIPTION("KUnit tests of the RDMA READ/WRITE API");
 MODULE_LICENSE("GPL");

@@ -67,4 +67,7 @@ DECLARE_CASE(two_qps);
 DECLARE_CASE(threads);
 DECLARE_CASE(memory_reused);
 
+DECLARE_PARAM(crossed);
+DECLARE_PARAM(crossed_again);
+
 #endif

@@ -1,0 +1,569 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Contexts that go from one implementation to the other, as they do when a running kernel is
+//! switched over: of every tag, made, chained or posted, and released by what ib_core exports and
+//! by the C original in all combinations.
+//!
+//! The module that takes over from C knows all of these. The form within ib_core has no C beside
+//! it, and takes every context that it is to release for one of its own.
+
+use core::ptr;
+
+use kernel::prelude::*;
+
+use crate::bindings;
+use crate::ctx::{
+    atomically,
+    chain,
+    post_chain,
+    Api,
+    Ctx,
+    Dir,
+    Tag, //
+};
+use crate::kunit::{
+    Param,
+    Test, //
+};
+use crate::lists::{
+    bvec_iter,
+    is_pattern,
+    Local,
+    SgList,
+    Shape, //
+};
+use crate::mock::{
+    Dma,
+    Profile,
+    REMOTE_ADDR, //
+};
+use crate::rig::{
+    QpSpec,
+    Rig, //
+};
+use crate::target::{
+    self,
+    none, //
+};
+
+use Dir::{
+    Read,
+    Write, //
+};
+use Shape::{
+    Each,
+    Pages, //
+};
+
+/// What ib_core exports.
+mod exported {
+    pub(super) use crate::bindings::{
+        rdma_rw_ctx_destroy as destroy,
+        rdma_rw_ctx_destroy_bvec as destroy_bvec,
+        rdma_rw_ctx_destroy_signature as destroy_signature,
+        rdma_rw_ctx_init as init,
+        rdma_rw_ctx_init_bvec as init_bvec,
+        rdma_rw_ctx_post as post,
+        rdma_rw_ctx_signature_init as signature_init,
+        rdma_rw_ctx_wrs as wrs, //
+    };
+}
+
+/// The C original.
+mod referee {
+    pub(super) use crate::bindings::{
+        cross_rdma_rw_ctx_destroy as destroy,
+        cross_rdma_rw_ctx_destroy_bvec as destroy_bvec,
+        cross_rdma_rw_ctx_destroy_signature as destroy_signature,
+        cross_rdma_rw_ctx_init as init,
+        cross_rdma_rw_ctx_init_bvec as init_bvec,
+        cross_rdma_rw_ctx_post as post,
+        cross_rdma_rw_ctx_signature_init as signature_init,
+        cross_rdma_rw_ctx_wrs as wrs, //
+    };
+}
+
+/// Functions of several implementations: who makes, who chains and posts, who releases.
+macro_rules! api {
+    ($makes:ident, $chains:ident, $releases:ident) => {
+        Api {
+            init: $makes::init,
+            init_bvec: $makes::init_bvec,
+            signature_init: $makes::signature_init,
+            wrs: $chains::wrs,
+            post: $chains::post,
+            destroy: $releases::destroy,
+            destroy_bvec: $releases::destroy_bvec,
+            destroy_signature: $releases::destroy_signature,
+        }
+    };
+}
+
+/// A combination of implementations.
+struct Crossing {
+    name: &'static str,
+    api: Api,
+    /// C makes and C chains.
+    all_c: bool,
+    /// What is exported is to release what C has made.
+    adopts: bool,
+}
+
+/// A combination by its three implementations.
+macro_rules! crossing {
+    ($makes:ident, $chains:ident, $releases:ident, $all_c:expr, $adopts:expr) => {
+        Crossing {
+            name: concat!(
+                stringify!($makes),
+                ", ",
+                stringify!($chains),
+                ", ",
+                stringify!($releases)
+            ),
+            api: api!($makes, $chains, $releases),
+            all_c: $all_c,
+            adopts: $adopts,
+        }
+    };
+}
+
+static CROSSINGS: [Crossing; 8] = [
+    crossing!(referee, referee, referee, true, false),
+    crossing!(exported, exported, exported, false, false),
+    crossing!(referee, referee, exported, true, true),
+    crossing!(referee, exported, referee, false, false),
+    crossing!(referee, exported, exported, false, true),
+    crossing!(exported, referee, referee, false, false),
+    crossing!(exported, referee, exported, false, false),
+    crossing!(exported, exported, referee, false, false),
+];
+
+/// What the exported functions are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Exported {
+    /// Those of rw.c.
+    C,
+    /// Those of this project within ib_core.
+    Rust,
+    /// Those of this project's module, which has taken over from the former.
+    Takeover,
+}
+
+impl Exported {
+    /// Finds out by a READ on an iWARP port, which is registered: this project names the key that
+    /// the MR is going to have, C the one that it has.
+    fn get() -> Result<Self> {
+        if target::get()?.is_rust() {
+            return Ok(Self::Rust);
+        }
+
+        let rig = Rig::new(SIW, QpSpec::of(&SIW, 1))?;
+        let local = Local::new(&rig.mock, Pages(1))?;
+        let list = local.sg()?;
+        let mut ctx = Ctx::new(&rig.qp)?;
+
+        ctx.init(&list, 0, REMOTE_ADDR, Read)?;
+        let mr = ctx.mr(0);
+        // SAFETY: The context has a registration, with an MR that is its own.
+        let ahead = unsafe {
+            let reg = (*ctx.as_raw()).__bindgen_anon_1.reg;
+
+            (*reg).wr.wr.ex.invalidate_rkey != (*mr).lkey
+        };
+        Ok(if ahead { Self::Takeover } else { Self::C })
+    }
+}
+
+/// How local memory is handed over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// A scatterlist.
+    Sg,
+    /// An array of `bio_vec`.
+    Bvec,
+    /// A scatterlist with protection information.
+    Signature,
+}
+
+/// A kind of context.
+pub(crate) struct Kind {
+    name: &'static str,
+    profile: Profile,
+    dir: Dir,
+    shape: Shape,
+    form: Form,
+    tag: Tag,
+    /// With `force_mr`.
+    forced: Tag,
+}
+
+impl Param for Kind {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+const fn kind(
+    name: &'static str,
+    profile: Profile,
+    (dir, form): (Dir, Form),
+    shape: Shape,
+    tag: Tag,
+) -> Kind {
+    Kind {
+        name,
+        profile,
+        dir,
+        shape,
+        form,
+        tag,
+        forced: match form {
+            Form::Signature => Tag::Signature,
+            Form::Sg | Form::Bvec => Tag::Mr,
+        },
+    }
+}
+
+const RXE: Profile = Profile::RXE;
+const SIW: Profile = Profile::SIW.mr_pages(2);
+const MLX5: Profile = Profile::MLX5;
+/// DMA that knows all mappings.
+const OURS: Dma = Dma::Ours { coalesce: false };
+
+const SG_WRITE: (Dir, Form) = (Write, Form::Sg);
+const SG_READ: (Dir, Form) = (Read, Form::Sg);
+const BVEC_WRITE: (Dir, Form) = (Write, Form::Bvec);
+const BVEC_READ: (Dir, Form) = (Read, Form::Bvec);
+const SIG_WRITE: (Dir, Form) = (Write, Form::Signature);
+const SIG_READ: (Dir, Form) = (Read, Form::Signature);
+
+#[rustfmt::skip]
+pub(crate) static KINDS: &[Kind] = &[
+    kind("sg, single, WRITE", RXE, SG_WRITE, Pages(1), Tag::Single),
+    kind("sg, single, READ", RXE, SG_READ, Pages(1), Tag::Single),
+    kind("sg, multi, WRITE", SIW, SG_WRITE, Pages(8), Tag::Multi),
+    kind("sg, multi, READ", RXE, SG_READ, Pages(40), Tag::Multi),
+    kind("sg, MR, READ", SIW, SG_READ, Pages(5), Tag::Mr),
+    kind("sg, MR preferred", MLX5, SG_READ, Pages(20), Tag::Mr),
+    kind("bvec, single, WRITE", RXE, BVEC_WRITE, Pages(1), Tag::Single),
+    kind("bvec, single, READ", RXE, BVEC_READ, Pages(1), Tag::Single),
+    kind("bvec, multi, WRITE", SIW, BVEC_WRITE, Pages(8), Tag::Multi),
+    kind("bvec, multi, READ", RXE, BVEC_READ, Pages(40), Tag::Multi),
+    kind("bvec, MR, READ", SIW, BVEC_READ, Pages(5), Tag::Mr),
+    kind("signature, WRITE", MLX5, SIG_WRITE, Pages(2), Tag::Signature),
+    kind("signature, READ", MLX5, SIG_READ, Pages(2), Tag::Signature),
+    kind("DMA: sg, single", RXE.dma(OURS), SG_READ, Pages(1), Tag::Single),
+    kind("DMA: sg, multi", RXE.dma(OURS), SG_WRITE, Pages(40), Tag::Multi),
+    kind("DMA: sg, MR", SIW.dma(OURS), SG_READ, Pages(5), Tag::Mr),
+    kind("DMA: bvec, single", RXE.dma(OURS), BVEC_READ, Pages(1), Tag::Single),
+    kind("DMA: bvec, multi", RXE.dma(OURS), BVEC_WRITE, Pages(40), Tag::Multi),
+    kind("DMA: bvec, MR", SIW.dma(OURS), BVEC_READ, Pages(5), Tag::Mr),
+    kind("DMA: signature", MLX5.dma(OURS), SIG_READ, Pages(2), Tag::Signature),
+    kind("IOMMU: sg, multi", RXE.dma(Dma::Pci), SG_READ, Each(4, (512, 512)), Tag::Multi),
+    kind("IOMMU: bvec, single", RXE.dma(Dma::Pci), BVEC_READ, Pages(1), Tag::Single),
+    kind("IOMMU: bvec, multi", RXE.dma(Dma::Pci), BVEC_WRITE, Each(4, (512, 512)), Tag::Multi),
+    kind("IOMMU: bvec, range, WRITE", RXE.dma(Dma::Pci), BVEC_WRITE, Pages(9), Tag::Iova),
+    kind("IOMMU: bvec, range, READ", RXE.dma(Dma::Pci), BVEC_READ, Pages(9), Tag::Iova),
+    kind("IOMMU: bvec, MR", SIW.dma(Dma::Pci), BVEC_READ, Pages(5), Tag::Mr),
+];
+
+/// What becomes of a context between its init and its destroy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Life {
+    /// Nothing.
+    Idle,
+    /// It is chained, and its caller posts the chain.
+    Run,
+    /// It is posted.
+    Posted,
+}
+
+/// Seeds of the two sides.
+const HERE: u64 = 21;
+const THERE: u64 = 22;
+
+/// Bytes of data that a piece of protection information stands for, and its own.
+const INTERVAL: u32 = 512;
+const PI: u32 = 8;
+
+/// Local memory, and what it is handed over as.
+struct Memory<'a> {
+    data: Local<'a>,
+    list: SgList,
+    bvecs: KVVec<bindings::bio_vec>,
+    prot: SgList,
+    prot_len: u64,
+    _prot: Local<'a>,
+}
+
+impl<'a> Memory<'a> {
+    fn new(rig: &'a Rig, kind: &Kind) -> Result<Self> {
+        let data = Local::new(&rig.mock, kind.shape)?;
+        // CAST: Tests do not move that much.
+        let prot_len = data.len() as u32 / INTERVAL * PI;
+        let prot = Local::new(&rig.mock, Each(1, (0, prot_len.max(PI))))?;
+
+        Ok(Self {
+            list: data.sg()?,
+            bvecs: data.bvecs()?,
+            data,
+            prot: prot.sg()?,
+            prot_len: prot_len.into(),
+            _prot: prot,
+        })
+    }
+}
+
+/// Makes a context of a kind.
+fn make(ctx: &mut Ctx<'_>, kind: &Kind, memory: &Memory<'_>) -> Result<u32> {
+    match kind.form {
+        Form::Sg => ctx.init(&memory.list, 0, REMOTE_ADDR, kind.dir),
+        Form::Bvec => ctx.init_bvec(
+            &memory.bvecs,
+            bvec_iter(0, 0, memory.data.len()),
+            REMOTE_ADDR,
+            kind.dir,
+        ),
+        Form::Signature => {
+            // SAFETY: All members are numbers.
+            let mut attrs: bindings::ib_sig_attrs = unsafe { core::mem::zeroed() };
+            let t10_dif = bindings::ib_signature_type_IB_SIG_TYPE_T10_DIF;
+
+            attrs.mem.sig_type = t10_dif;
+            attrs.mem.sig.dif.pi_interval = INTERVAL as u16;
+            attrs.wire.sig_type = t10_dif;
+            attrs.wire.sig.dif.pi_interval = INTERVAL as u16;
+            ctx.init_signature(
+                &memory.list,
+                Some(&memory.prot),
+                &mut attrs,
+                REMOTE_ADDR,
+                kind.dir,
+            )
+        }
+    }
+}
+
+/// A device for a kind of context; none where this kernel or machine has no such.
+fn rig(kind: &Kind) -> Result<Option<Rig>> {
+    let mut spec = QpSpec::of(&kind.profile, 4);
+
+    if kind.form == Form::Signature {
+        spec = spec.integrity();
+    }
+    match Rig::new(kind.profile, spec) {
+        Err(e) if e == EOPNOTSUPP => Ok(None),
+        rig => rig.map(Some),
+    }
+}
+
+/// All combinations, one after the other on the same queue pair.
+pub(crate) fn crossed(test: &Test, kind: &Kind) -> Result {
+    let target = target::get()?;
+    let exported = Exported::get()?;
+    let Some(rig) = rig(kind)? else {
+        return test.skip(c"this kernel or machine has no such DMA");
+    };
+    let mut memory = Memory::new(&rig, kind)?;
+
+    // SAFETY: No context of the referee exists.
+    unsafe { bindings::cross_rdma_rw_set_force_mr(target.force_mr) };
+    for crossing in &CROSSINGS {
+        if crossing.adopts && exported == Exported::Rust {
+            continue;
+        }
+        // Where all that counts is C, a READ names an old key to be invalidated.
+        rig.mock
+            .invalidate_by_sge(crossing.all_c || exported == Exported::C);
+        for life in [Life::Idle, Life::Run, Life::Posted] {
+            live(test, &rig, kind, &mut memory, crossing, life)?;
+        }
+    }
+    drop(memory);
+    rig.finish(test);
+    Ok(())
+}
+
+/// One life of a context.
+fn live(
+    test: &Test,
+    rig: &Rig,
+    kind: &Kind,
+    memory: &mut Memory<'_>,
+    crossing: &'static Crossing,
+    life: Life,
+) -> Result {
+    let tag = target::get()?.pick((kind.tag, kind.forced));
+    let len = memory.data.len();
+    let on_wire = match kind.form {
+        Form::Signature => len + memory.prot_len,
+        Form::Sg | Form::Bvec => len,
+    };
+    // SAFETY: Zeroes are no function.
+    let mut cqe: bindings::ib_cqe = unsafe { core::mem::zeroed() };
+    let before = rig.mock.counts();
+    let good = |holds: bool, what: &str| {
+        test.expect(holds, fmt!("{}, {life:?}: {what}", crossing.name));
+    };
+
+    memory.data.poison();
+    if kind.dir == Write {
+        memory.data.fill(HERE);
+    }
+    rig.mock.fill_remote(on_wire as usize, THERE)?;
+
+    let mut ctx = Ctx::of(&crossing.api, &rig.qp)?;
+    let wrs = make(&mut ctx, kind, memory)?;
+    good(ctx.tag() == tag, "it has another tag");
+
+    let moved = match life {
+        Life::Idle => 0,
+        Life::Run => {
+            let first = ctx.wrs(&mut cqe, none());
+
+            good(
+                chain(first).count() == wrs as usize,
+                "the chain has another length",
+            );
+            post_chain(&rig.qp, first)?;
+            on_wire
+        }
+        Life::Posted => {
+            ctx.post(&mut cqe, none())?;
+            on_wire
+        }
+    };
+    if let (_, Some(fault)) = rig.mock.take_faults() {
+        test.fail(fmt!(
+            "{}, {life:?}: {} ({:#x})",
+            crossing.name,
+            fault.what,
+            fault.value
+        ));
+    }
+    let completed = rig.mock.take_completed()?;
+    good(
+        completed.len() == usize::from(moved != 0)
+            && completed.iter().all(|c| c.ok && ptr::eq(c.cqe, &cqe)),
+        "it does not complete as it should",
+    );
+    good(
+        rig.mock.counts().bytes - before.bytes == moved,
+        "another number of bytes is moved",
+    );
+    ctx.destroy();
+    good(rig.qp.mrs_used() == 0, "an MR is missing");
+    good(rig.mock.live_mappings() == 0, "a mapping is left");
+
+    if moved != 0 && kind.form != Form::Signature {
+        let arrived = match kind.dir {
+            Write => rig
+                .mock
+                .with_remote(|remote| is_pattern(HERE, 0, &remote[..len as usize])),
+            Read => memory.data.holds(THERE, 0, len),
+        };
+        good(arrived, "other bytes arrive");
+    }
+    Ok(())
+}
+
+/// A post that fails.
+pub(crate) struct Failing {
+    name: &'static str,
+    /// C makes the context.
+    c_makes: bool,
+    /// C posts it again.
+    c_posts: bool,
+}
+
+impl Param for Failing {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+const fn failing(name: &'static str, c_makes: bool, c_posts: bool) -> Failing {
+    Failing {
+        name,
+        c_makes,
+        c_posts,
+    }
+}
+
+pub(crate) static FAILING: &[Failing] = &[
+    failing("made here, posted again here", false, false),
+    failing("made here, posted again by C", false, true),
+    failing("made by C, posted again here", true, false),
+    failing("made by C, posted again by C", true, true),
+];
+
+/// A post of what ib_core exports that fails at any work request, and another one after it: C's init
+/// is not there to say what that needs.
+pub(crate) fn crossed_again(test: &Test, case: &Failing) -> Result {
+    let target = target::get()?;
+    match Exported::get()? {
+        Exported::C => return test.skip(c"in C MRs are lost to a post that fails"),
+        Exported::Rust if case.c_makes => return test.skip(c"ib_core has no C beside it"),
+        Exported::Rust | Exported::Takeover => {}
+    }
+    let kind = kind("", SIW, SG_READ, Pages(5), Tag::Mr);
+    let rig = Rig::new(SIW, QpSpec::of(&SIW, 4))?;
+    let mut memory = Memory::new(&rig, &kind)?;
+    let api = match case.c_makes {
+        false => &CROSSINGS[1].api,
+        true => &CROSSINGS[4].api,
+    };
+    // SAFETY: Zeroes are no function.
+    let mut cqe: bindings::ib_cqe = unsafe { core::mem::zeroed() };
+
+    // SAFETY: No context of the referee exists.
+    unsafe { bindings::cross_rdma_rw_set_force_mr(target.force_mr) };
+    // Three MRs that were never registered: a registration and a READ each.
+    for stop in 0..6 {
+        memory.data.poison();
+        rig.mock.fill_remote(memory.data.len() as usize, THERE)?;
+
+        let mut ctx = Ctx::of(api, &rig.qp)?;
+        make(&mut ctx, &kind, &memory)?;
+        rig.mock.invalidate_by_sge(false);
+        rig.mock.plan(|plan| plan.post_after = Some(stop));
+        test.expect_eq("the post", ctx.post(&mut cqe, none()), Err(ENOMEM));
+        rig.mock.clear_plan();
+        rig.mock.take_completed()?;
+
+        let again = if case.c_posts {
+            // C goes on from the key, and leaves the one to be invalidated behind.
+            rig.mock.invalidate_by_sge(true);
+            let (raw, qp) = (ctx.as_raw(), rig.qp.as_raw());
+
+            // SAFETY: A context that was made for this queue pair.
+            kernel::error::to_result(atomically(|| unsafe {
+                referee::post(raw, qp, 1, &mut cqe, none())
+            }))
+        } else {
+            ctx.post(&mut cqe, none())
+        };
+        test.expect_eq("the second post", again, Ok(()));
+        if let (_, Some(fault)) = rig.mock.take_faults() {
+            test.fail(fmt!(
+                "after a post that took {stop}: {} ({:#x})",
+                fault.what,
+                fault.value
+            ));
+        }
+        let completed = rig.mock.take_completed()?;
+        test.expect(
+            completed.len() == 1 && completed.iter().all(|c| c.ok && ptr::eq(c.cqe, &cqe)),
+            fmt!("after a post that took {stop} it does not complete as it should"),
+        );
+        ctx.destroy();
+        let len = memory.data.len();
+        test.expect(
+            memory.data.holds(THERE, 0, len),
+            fmt!("after a post that took {stop} other bytes arrive"),
+        );
+    }
+    drop(memory);
+    rig.finish(test);
+    Ok(())
+}
