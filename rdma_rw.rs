@@ -120,6 +120,39 @@ unsafe extern "C" fn init_sg(
     })
 }
 
+/// [`rdma_rw_ctx_init_bvec`] for any transfer.
+///
+/// Takes what that took, and in the same places, so that nothing has to be moved or kept.
+///
+/// # Safety
+///
+/// As there.
+#[inline(never)]
+unsafe extern "C" fn init_bvec(
+    ctx: *mut bindings::rdma_rw_ctx,
+    qp: *mut bindings::ib_qp,
+    port_num: u32,
+    bvecs: *const bindings::bio_vec,
+    nr_bvec: u32,
+    iter: bindings::bvec_iter,
+    remote_addr: u64,
+    rkey: u32,
+    dir: bindings::dma_data_direction,
+) -> c_int {
+    from_result(|| {
+        let dir = init_direction(dir)?;
+        // SAFETY: The caller promises an array of `nr_bvec` entries, or null.
+        let source = unsafe { BvecSource::from_raw(bvecs, nr_bvec, iter)? };
+        // SAFETY: The caller promises writable memory that stays in place.
+        let slot = unsafe { Slot::from_raw(ctx) };
+        // SAFETY: The caller promises a valid QP.
+        let qp = unsafe { Qp::from_raw(qp) };
+        let transfer = Transfer::new(qp, port_num, Remote::new(remote_addr, rkey), dir);
+
+        transfer.init_bvec(slot, source)
+    })
+}
+
 c_abi! {
     /// Prepares a transfer between a scatterlist and remote memory.
     ///
@@ -228,18 +261,37 @@ c_abi! {
         rkey: u32,
         dir: bindings::dma_data_direction,
     ) -> c_int {
-        from_result(|| {
-            let dir = init_direction(dir)?;
-            // SAFETY: The caller promises an array of `nr_bvec` entries, or null.
-            let source = unsafe { BvecSource::from_raw(bvecs, nr_bvec, iter)? };
-            // SAFETY: The caller promises writable memory that stays in place.
-            let slot = unsafe { Slot::from_raw(ctx) };
-            // SAFETY: The caller promises a valid QP.
-            let qp = unsafe { Qp::from_raw(qp) };
+        // SAFETY: The caller promises a valid QP, an array of `nr_bvec` entries or null, and writable
+        // memory that stays in place.
+        let (qp, piece, slot) = unsafe {
+            (
+                Qp::from_raw(qp),
+                BvecSource::only_piece(bvecs, nr_bvec, iter),
+                Slot::from_raw(ctx),
+            )
+        };
+
+        if let (Some(dir), Some(piece)) = (Direction::from_raw(dir), piece) {
             let transfer = Transfer::new(qp, port_num, Remote::new(remote_addr, rkey), dir);
 
-            transfer.init_bvec(slot, source)
-        })
+            if let Some(count) = transfer.init_bvec_at_once(slot, piece) {
+                return count;
+            }
+        }
+        // SAFETY: By this function's own safety requirements.
+        unsafe {
+            init_bvec(
+                ctx,
+                qp.as_raw(),
+                port_num,
+                bvecs,
+                nr_bvec,
+                iter,
+                remote_addr,
+                rkey,
+                dir,
+            )
+        }
     }
 
     /// Prepares a transfer whose data carries protection information that the device checks,

@@ -45,7 +45,7 @@ pub(crate) struct BvecSource<'a> {
 }
 
 /// Contiguous memory within one `bio_vec`.
-pub(super) struct Piece {
+pub(crate) struct Piece {
     page: *const bindings::page,
     offset: u32,
     len: u32,
@@ -127,6 +127,33 @@ impl BvecSource<'_> {
         })
     }
 
+    /// The piece of a transfer within the one entry of an array; none for any other transfer, and
+    /// for none at all.
+    ///
+    /// # Safety
+    ///
+    /// As for [`BvecSource::from_raw`].
+    #[inline(always)]
+    pub(crate) unsafe fn only_piece(
+        bvecs: *const bindings::bio_vec,
+        nr_bvec: u32,
+        iter: bindings::bvec_iter,
+    ) -> Option<Piece> {
+        if nr_bvec != 1 || iter.bi_idx != 0 || iter.bi_size == 0 {
+            return None;
+        }
+
+        // SAFETY: By this function's safety requirement.
+        let bvec = unsafe { bvecs.as_ref() }?;
+        let len = bvec.bv_len.checked_sub(iter.bi_offset)?;
+
+        (iter.bi_size <= len).then(|| Piece {
+            page: bvec.bv_page,
+            offset: bvec.bv_offset.wrapping_add(iter.bi_offset),
+            len: iter.bi_size,
+        })
+    }
+
     /// Number of entries that are not done.
     #[inline]
     pub(super) fn nr_bvecs(&self) -> u32 {
@@ -172,7 +199,8 @@ impl BvecSource<'_> {
 /// (of a PCI device, say) can begin or end at.
 const SEGMENT_BORDER: u64 = 2 << 20;
 
-/// The segments of a transfer, each mapped as it is reached.
+/// The segments of a transfer, each mapped as it is reached: by the DMA API, or where the device
+/// works with kernel addresses, not at all.
 ///
 /// Pieces that follow each other in memory make one segment, so that a transfer needs fewer SGEs
 /// than its array has entries, and fewer work requests.
@@ -181,7 +209,7 @@ const SEGMENT_BORDER: u64 = 2 << 20;
 ///
 /// No piece that is left in `source` belongs to `segment`. A segment of no bytes is none.
 #[derive(Clone)]
-pub(super) struct MappedSegments<'a> {
+pub(super) struct MappedSegments<'a, const DMA: bool> {
     pages: Pages,
     dir: Direction,
     /// Longest segment that the device maps at once.
@@ -195,7 +223,7 @@ pub(super) struct MappedSegments<'a> {
     nr_array: u32,
 }
 
-impl<'a> MappedSegments<'a> {
+impl<'a, const DMA: bool> MappedSegments<'a, DMA> {
     /// The segments of a source.
     ///
     /// # Errors
@@ -252,21 +280,19 @@ impl<'a> MappedSegments<'a> {
         Ok(())
     }
 
-    /// The next segment, where it is the last one.
-    #[inline]
-    pub(super) fn only(&self) -> Option<Segment> {
-        (self.next.len == 0).then_some(self.segment)
-    }
-
     /// Maps a segment.
-    #[inline]
-    pub(super) fn map(&self, segment: Segment) -> Result<Segment> {
-        dma::map(self.pages.dma_device(), self.dir, segment)
+    #[inline(always)]
+    fn map(&self, segment: Segment) -> Result<Segment> {
+        if DMA {
+            dma::map(self.pages.dma_device(), self.dir, segment)
+        } else {
+            Ok(segment)
+        }
     }
 }
 
 // SAFETY: The SGEs are written one after the other, and counted.
-unsafe impl Segments for MappedSegments<'_> {
+unsafe impl<const DMA: bool> Segments for MappedSegments<'_, DMA> {
     // C frees `map.sges` alone of such a context, and finds the mappings there.
     const SGES_FIRST: bool = true;
 
@@ -281,6 +307,15 @@ unsafe impl Segments for MappedSegments<'_> {
         #[cfg(not(rdma_rw_takeover))]
         {
             self.source.nr_bvecs().saturating_add(2)
+        }
+    }
+
+    #[inline]
+    fn only(&mut self) -> Result<Option<Segment>> {
+        if self.next.len == 0 {
+            self.map(self.segment).map(Some)
+        } else {
+            Ok(None)
         }
     }
 

@@ -33,6 +33,15 @@ impl Segment {
     /// No memory.
     pub(super) const NONE: Self = Self { addr: 0, len: 0 };
 
+    /// The memory behind its first `offset` bytes, which must not be more than there are.
+    #[inline(always)]
+    pub(super) fn without(self, offset: u32) -> Self {
+        Self {
+            addr: self.addr.wrapping_add(u64::from(offset)),
+            len: self.len.wrapping_sub(offset),
+        }
+    }
+
     /// An SGE over this memory.
     #[inline]
     pub(super) fn sge(self, lkey: u32) -> bindings::ib_sge {

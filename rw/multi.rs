@@ -18,6 +18,7 @@ use kernel::ffi::c_int;
 use kernel::prelude::*;
 
 use super::{
+    dma::Segment,
     memory::Memory,
     sizing::div_round_up,
     wr,
@@ -53,6 +54,9 @@ pub(super) unsafe trait Segments {
     /// Number of segments that there are at the most.
     fn bound(&self) -> u32;
 
+    /// The one segment that there is, mapped; none where there are more. No others are left then.
+    fn only(&mut self) -> Result<Option<Segment>>;
+
     /// Writes SGEs with the key `lkey` for the next segments: all that are left, or as many as
     /// there are SGEs. Their mappings are the caller's to give back, through [`Segments::undo`] or
     /// the destroy of a context, also where the result is an error.
@@ -67,7 +71,7 @@ pub(super) unsafe trait Segments {
 
     /// A segment for an SGE that no work request has, with a mapping like the others.
     #[cfg(rdma_rw_takeover)]
-    fn spare(&mut self) -> Result<super::dma::Segment>;
+    fn spare(&mut self) -> Result<Segment>;
 
     /// Gives back the mappings of these SGEs, which are all that have been written.
     fn undo(&self, sges: &[bindings::ib_sge]);
@@ -244,7 +248,7 @@ impl<S: Segments> Drop for Table<S> {
 /// # Errors
 ///
 /// `ENOMEM`, or what the segments say.
-#[inline(never)]
+#[inline]
 pub(super) fn init<S: Segments>(
     mut slot: Slot<'_>,
     transfer: Transfer<'_>,

@@ -83,10 +83,7 @@ impl SgSource {
         unsafe {
             let segment = note_virtual(sg, pages);
 
-            Some(Segment {
-                addr: segment.addr.wrapping_add(u64::from(offset)),
-                len: segment.len.checked_sub(offset).filter(|len| *len != 0)?,
-            })
+            (offset < segment.len).then(|| segment.without(offset))
         }
     }
 
@@ -165,22 +162,6 @@ unsafe fn dma_len(sg: *const bindings::scatterlist) -> u32 {
     }
 }
 
-/// What an entry is mapped to, without its first `offset` bytes.
-///
-/// # Safety
-///
-/// `sg` must be valid, mapped, and not shorter than that.
-#[inline]
-unsafe fn entry_from(sg: *const bindings::scatterlist, offset: u32) -> Segment {
-    // SAFETY: By this function's safety requirement.
-    unsafe {
-        Segment {
-            addr: (*sg).dma_address.wrapping_add(u64::from(offset)),
-            len: dma_len(sg).wrapping_sub(offset),
-        }
-    }
-}
-
 /// Sets the length of an entry as mapped for DMA.
 ///
 /// # Safety
@@ -232,41 +213,120 @@ const SG_CHAIN: usize = bindings::SG_CHAIN as usize;
 /// `SG_END`, as wide as the field it stands in.
 const SG_END: usize = bindings::SG_END as usize;
 
-/// A place in a mapped scatterlist.
+/// How the memory of an entry is told.
+pub(super) trait View: Clone {
+    /// The memory of an entry.
+    ///
+    /// # Safety
+    ///
+    /// `sg` must be a valid entry of a list that this view is of, and nobody else's.
+    unsafe fn segment(&self, sg: *mut bindings::scatterlist) -> Segment;
+}
+
+/// By its DMA mapping, which there is.
+#[derive(Clone)]
+pub(super) struct Mapped;
+
+impl View for Mapped {
+    #[inline(always)]
+    unsafe fn segment(&self, sg: *mut bindings::scatterlist) -> Segment {
+        // SAFETY: By this function's safety requirement.
+        unsafe {
+            Segment {
+                addr: (*sg).dma_address,
+                len: dma_len(sg),
+            }
+        }
+    }
+}
+
+/// By its kernel address, which is noted in the entry as the DMA mapping of a software device.
+#[derive(Clone)]
+pub(super) struct Virtual(Pages);
+
+impl View for Virtual {
+    #[inline(always)]
+    unsafe fn segment(&self, sg: *mut bindings::scatterlist) -> Segment {
+        // SAFETY: By this function's safety requirement.
+        unsafe { note_virtual(sg, &self.0) }
+    }
+}
+
+/// A place in a scatterlist.
 ///
 /// # Invariants
 ///
-/// Where `left` is not 0, `sg` is a valid entry, mapped for DMA and followed by at least `left - 1`
-/// more, and `offset` is less than its length. The list stays mapped for `'a`.
+/// Where `left` is not 0, `sg` is a valid entry that `view` can tell, followed by at least
+/// `left - 1` more, and `offset` is less than its length. The list stays as it is for `'a`.
 #[derive(Clone)]
-pub(super) struct Cursor<'a> {
+pub(super) struct Cursor<'a, V = Mapped> {
     sg: *mut bindings::scatterlist,
     left: u32,
     offset: u32,
-    mapping: PhantomData<&'a MappedSg<'a>>,
+    view: V,
+    list: PhantomData<&'a SgSource>,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> Cursor<'a, Mapped> {
     /// The place `offset` bytes into a mapped list.
     ///
     /// # Errors
     ///
     /// `EIO`, with one warning, where the list ends before that.
     #[inline]
-    pub(super) fn new(list: &'a MappedSg<'_>, mut offset: u32) -> Result<Self> {
-        let mut sg = list.as_raw();
-        let mut left = list.nents().get();
+    pub(super) fn new(list: &'a MappedSg<'_>, offset: u32) -> Result<Self> {
+        // SAFETY: These entries are mapped, as long as the list is borrowed.
+        unsafe { Self::find(list.as_raw(), list.nents().get(), offset, Mapped) }
+    }
+}
 
+impl<'a> Cursor<'a, Virtual> {
+    /// The place `offset` bytes into a list that needs no mapping, since the device works with
+    /// kernel addresses.
+    ///
+    /// # Errors
+    ///
+    /// `EIO`, with one warning, where the list ends before that.
+    #[inline]
+    pub(super) fn of_virtual(list: &'a SgSource, device: &Device, offset: u32) -> Result<Self> {
+        let sg = list.as_raw();
+        // SAFETY: By the invariant of `SgSource` this is an entry.
+        let pages = Pages::new(device, unsafe { page(sg) });
+
+        // SAFETY: These are the entries of the list.
+        unsafe { Self::find(sg, list.nents().get(), offset, Virtual(pages)) }
+    }
+}
+
+impl<V: View> Cursor<'_, V> {
+    /// The place `offset` bytes into a list of `left` entries.
+    ///
+    /// # Errors
+    ///
+    /// `EIO`, with one warning, where the list ends before that.
+    ///
+    /// # Safety
+    ///
+    /// `sg` must be followed by `left - 1` entries, `left` not be 0, and all of them be what `view`
+    /// can tell for the life of the result.
+    #[inline(always)]
+    unsafe fn find(
+        mut sg: *mut bindings::scatterlist,
+        mut left: u32,
+        mut offset: u32,
+        view: V,
+    ) -> Result<Self> {
         loop {
-            // SAFETY: `sg` is one of the mapped entries, and `left` counts it and those behind it.
-            let len = unsafe { dma_len(sg) };
+            // SAFETY: `sg` is one of the entries, and `left` counts it and those behind it.
+            let len = unsafe { view.segment(sg) }.len;
             if offset < len {
-                // INVARIANT: As above; the list is mapped as long as it is borrowed.
+                // INVARIANT: As above.
                 return Ok(Self {
                     sg,
                     left,
                     offset,
-                    mapping: PhantomData,
+                    view,
+                    list: PhantomData,
                 });
             }
 
@@ -319,7 +379,7 @@ impl<'a> Cursor<'a> {
         }
 
         // SAFETY: By the type invariant.
-        let segment = unsafe { entry_from(self.sg, self.offset) };
+        let segment = unsafe { self.view.segment(self.sg) }.without(self.offset);
 
         self.offset = 0;
         self.left = self.left.wrapping_sub(1);
@@ -480,7 +540,7 @@ impl Drop for Run {
 }
 
 // SAFETY: The SGEs are written one after the other, and counted.
-unsafe impl Segments for Cursor<'_> {
+unsafe impl<V: View> Segments for Cursor<'_, V> {
     // C frees `map.wrs` and `map.sges` of such a context; one allocation serves where the former
     // points to its start and the latter is null.
     const SGES_FIRST: bool = false;
@@ -488,6 +548,15 @@ unsafe impl Segments for Cursor<'_> {
     #[inline]
     fn bound(&self) -> u32 {
         self.left
+    }
+
+    #[inline]
+    fn only(&mut self) -> Result<Option<Segment>> {
+        Ok(if self.left == 1 {
+            self.next_segment()
+        } else {
+            None
+        })
     }
 
     #[inline]
@@ -499,7 +568,7 @@ unsafe impl Segments for Cursor<'_> {
 
         for (i, sge) in (1..=nr).zip(sges) {
             // SAFETY: By the type invariant, `left` entries lie from the first one on.
-            let segment = unsafe { entry_from(sg, offset) };
+            let segment = unsafe { self.view.segment(sg) }.without(offset);
 
             offset = 0;
             sge.write(segment.sge(lkey));

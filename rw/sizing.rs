@@ -25,16 +25,15 @@ pub(super) fn div_round_up(n: u32, by: NonZeroU32) -> u32 {
 
 /// See [`crate::rdma_rw_mr_factor`].
 pub(crate) fn mr_factor(device: &Device, port_num: u32, max_pages: u32) -> u32 {
-    let (mr, sges) = (device.mr_pages(false), device.max_sge_rd());
     let pages = if device.has_use_for_mrs(port_num) {
-        mr
+        device.mr_pages(false)
     } else if !force_mr() {
-        sges
+        device.max_sge_rd()
     } else if cfg!(rdma_rw_takeover) {
         // C gets the QP back one day, and may do without MRs then.
-        mr.min(sges)
+        device.mr_pages(false).min(device.max_sge_rd())
     } else {
-        mr
+        device.mr_pages(false)
     };
 
     div_round_up(max_pages, pages)

@@ -6,11 +6,17 @@ use kernel::ffi::c_int;
 use kernel::prelude::*;
 
 use super::{
-    bvec::MappedSegments,
+    bvec::{
+        MappedSegments,
+        Piece, //
+    },
     device::Protocol,
     dma::MappedSg,
     iova,
-    multi,
+    multi::{
+        self,
+        Segments, //
+    },
     pages::Pages,
     registered::{
         self,
@@ -66,16 +72,6 @@ pub(crate) struct Transfer<'a> {
     pub(super) dir: Direction,
 }
 
-/// What MRs are to a transfer.
-enum MrUse {
-    /// None needed.
-    Direct,
-    /// Worth it, but SGEs will do.
-    Preferred,
-    /// The transfer cannot be made without.
-    Required,
-}
-
 impl<'a> Transfer<'a> {
     /// A transfer between local memory yet to be named and remote memory, over a port of a QP.
     #[inline]
@@ -100,19 +96,12 @@ impl<'a> Transfer<'a> {
         (self.dir == Direction::Read && self.protocol() == Protocol::Iwarp) || self.qp.is_forced()
     }
 
-    /// What MRs are to this transfer over `nents` mapped entries.
+    /// Whether the transfer is better made with MRs, over `nents` entries.
     #[inline]
-    fn mr_use(&self, nents: u32) -> MrUse {
-        if self.requires_mr() {
-            return MrUse::Required;
-        }
-
+    fn prefers_mrs(&self, nents: u32) -> bool {
         let limit = self.qp.device().max_sgl_rd();
-        if self.dir == Direction::Read && limit != 0 && nents > limit {
-            MrUse::Preferred
-        } else {
-            MrUse::Direct
-        }
+
+        self.dir == Direction::Read && limit != 0 && nents > limit
     }
 
     /// Makes a context for a scatterlist, leaving out its first `offset` bytes.
@@ -120,9 +109,19 @@ impl<'a> Transfer<'a> {
     /// Returns the number of work requests. See [`crate::rdma_rw_ctx_init`].
     #[inline]
     pub(crate) fn init_sg(self, slot: Slot<'_>, list: SgSource, offset: u32) -> Result<c_int> {
-        let mapped = MappedSg::new(self.qp.device(), list, self.dir)?;
-        let cursor = Cursor::new(&mapped, offset)?;
-        let count = self.init_mapped(slot.of_list(list), cursor)?;
+        let device = self.qp.device();
+        let slot = slot.of_list(list);
+
+        // A software device needs no mapping but a note in each entry, which is made on the way.
+        if device.dma_device().is_none() && !self.requires_mr() {
+            let cursor = Cursor::of_virtual(&list, device, offset)?;
+            if !self.prefers_mrs(cursor.left()) {
+                return self.init_direct(slot, cursor);
+            }
+        }
+
+        let mapped = MappedSg::new(device, list, self.dir)?;
+        let count = self.init_mapped(slot, Cursor::new(&mapped, offset)?)?;
 
         mapped.keep();
         Ok(count)
@@ -151,35 +150,31 @@ impl<'a> Transfer<'a> {
     }
 
     /// Makes a context for a list that is mapped.
-    #[inline]
-    fn init_mapped(self, mut slot: Slot<'_>, mut cursor: Cursor<'_>) -> Result<c_int> {
-        if let MrUse::Direct = self.mr_use(cursor.left()) {
-            // A QP without SGEs can do nothing.
-            let max_sge = self.qp.max_sge(self.dir).ok_or(EINVAL)?;
-
-            if cursor.left() == 1 {
-                let segment = cursor.next_segment().ok_or(EIO)?;
-                return Ok(single::init(&mut slot, &self, segment));
-            }
-            return multi::init(slot, self, cursor, max_sge);
-        }
-        self.init_with_mrs(slot, cursor)
-    }
-
-    /// [`Transfer::init_mapped`] where MRs are of use.
     #[inline(never)]
-    fn init_with_mrs(self, mut slot: Slot<'_>, cursor: Cursor<'_>) -> Result<c_int> {
+    fn init_mapped(self, mut slot: Slot<'_>, cursor: Cursor<'_>) -> Result<c_int> {
         if self.requires_mr() {
             return registered::init_sg(&mut slot, self, cursor, Misfit::Split);
         }
-
-        match registered::init_sg(&mut slot, self, cursor.clone(), Misfit::Refuse) {
-            // No MR is left, or this memory does not fit: SGEs it is.
-            Err(e) if e == EAGAIN || e == EINVAL => {}
-            result => return result,
+        if self.prefers_mrs(cursor.left()) {
+            match registered::init_sg(&mut slot, self, cursor.clone(), Misfit::Refuse) {
+                // No MR is left, or this memory does not fit: SGEs it is.
+                Err(e) if e == EAGAIN || e == EINVAL => {}
+                result => return result,
+            }
         }
+        self.init_direct(slot, cursor)
+    }
+
+    /// Makes a context of SGEs.
+    #[inline]
+    fn init_direct(self, mut slot: Slot<'_>, mut segments: impl Segments) -> Result<c_int> {
+        // A QP without SGEs can do nothing.
         let max_sge = self.qp.max_sge(self.dir).ok_or(EINVAL)?;
-        multi::init(slot, self, cursor, max_sge)
+
+        match segments.only()? {
+            Some(segment) => Ok(single::init(&mut slot, &self, segment)),
+            None => multi::init(slot, self, segments, max_sge),
+        }
     }
 
     /// Makes a context for an array of `bio_vec`.
@@ -191,7 +186,6 @@ impl<'a> Transfer<'a> {
             return registered::init_bvec(&mut slot, self, source);
         }
 
-        let max_sge = self.qp.max_sge(self.dir).ok_or(EINVAL)?;
         if source.nr_bvecs() > 1 {
             // Whatever hinders the IOVA range, SGEs cover the same bytes from the first one on.
             if let Some(count) = iova::init(&mut slot, self, source.clone())? {
@@ -199,11 +193,29 @@ impl<'a> Transfer<'a> {
             }
         }
 
-        let segments = MappedSegments::new(self.qp.device(), self.dir, source)?;
-        if let Some(segment) = segments.only() {
-            return Ok(single::init(&mut slot, &self, segments.map(segment)?));
+        let device = self.qp.device();
+        if device.dma_device().is_some() {
+            let segments = MappedSegments::<'_, true>::new(device, self.dir, source)?;
+            self.init_direct(slot, segments)
+        } else {
+            let segments = MappedSegments::<'_, false>::new(device, self.dir, source)?;
+            self.init_direct(slot, segments)
         }
-        multi::init(slot, self, segments, max_sge)
+    }
+
+    /// [`Transfer::init_bvec`] for the shortest of transfers: within one entry, on a device that
+    /// works with kernel addresses.
+    ///
+    /// None for any other, and for whatever may fail.
+    #[inline(always)]
+    pub(crate) fn init_bvec_at_once(self, mut slot: Slot<'_>, piece: Piece) -> Option<c_int> {
+        if self.qp.device().dma_device().is_some() || self.requires_mr() {
+            return None;
+        }
+        self.qp.max_sge(self.dir)?;
+
+        let segment = piece.segment(&Pages::known_virtual()?);
+        Some(single::init(&mut slot, &self, segment))
     }
 
     /// Makes a context for data with protection information.
