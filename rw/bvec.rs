@@ -319,7 +319,8 @@ unsafe impl<const DMA: bool> Segments for MappedSegments<'_, DMA> {
         }
     }
 
-    #[inline]
+    // Out of line, so that the loop has all registers.
+    #[inline(never)]
     fn fill(&mut self, sges: &mut [MaybeUninit<bindings::ib_sge>], lkey: u32) -> Filled {
         // What is written may lie anywhere, as far as the compiler knows, but not in here.
         let mut here = self.clone();

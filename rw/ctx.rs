@@ -524,18 +524,25 @@ impl Context<'_> {
     /// [`crate::rdma_rw_ctx_wrs`].
     #[inline(always)]
     pub(crate) fn chain_wrs(mut self, completion: Completion) -> *mut bindings::ib_send_wr {
-        // The shortest of transfers is the first to be looked for, and nothing is saved for MRs
-        // where there are none.
-        match self.tag {
-            Tag::Single | Tag::Multi => {
-                let (first, last) = self.ready();
+        // The shortest of transfers is the first to be looked for.
+        if self.tag == Tag::Single {
+            // SAFETY: By the type invariant this is the member in use.
+            unsafe {
+                let wr = &raw mut (*self.raw.as_ptr()).__bindgen_anon_1.single.wr.wr;
 
-                // SAFETY: The last work request is valid.
-                unsafe { completion.end_chain(last) };
-                first
+                completion.end_chain(wr);
+                return wr;
             }
-            _ => self.chain_other_wrs(completion),
         }
+        // Nothing is saved for MRs where there are none.
+        if self.tag == Tag::Multi {
+            let (first, last) = self.ready();
+
+            // SAFETY: The last work request is valid.
+            unsafe { completion.end_chain(last) };
+            return first;
+        }
+        self.chain_other_wrs(completion)
     }
 
     /// [`Context::chain_wrs`] for what is not as simple.
@@ -581,22 +588,17 @@ impl Context<'_> {
     /// Which init has made this context.
     #[inline]
     fn form(&mut self) -> Form {
-        let ctx = self.raw.as_ptr();
-
         match self.tag {
             Tag::Iova => return Form::Bvec(0),
             Tag::Single | Tag::Multi | Tag::Registered | Tag::Signature => {}
         }
 
-        // SAFETY: By the type invariant; any bytes will do.
-        let origin = unsafe { Origin::place(ctx).read() };
-        // SAFETY: As above.
-        if !unsafe { origin.is_sealed(ctx) } {
+        let Some(origin) = self.origin() else {
             return match self.tag {
                 Tag::Signature => Form::Signature((ptr::null_mut(), 0), (ptr::null_mut(), 0)),
                 _ => Form::Unknown,
             };
-        }
+        };
 
         let list = (origin.list, origin.nents);
         match (self.tag, self.regs().first()) {
@@ -648,15 +650,29 @@ impl Context<'_> {
         }
     }
 
+    /// The context's own note of where its memory comes from, if it has one.
+    #[inline]
+    fn origin(&self) -> Option<Origin> {
+        let ctx = self.raw.as_ptr();
+
+        // SAFETY: By the type invariant; any bytes will do.
+        unsafe {
+            let origin = Origin::place(ctx).read();
+
+            origin.is_sealed(ctx).then_some(origin)
+        }
+    }
+
     /// Whether this is known to be the context of a scatterlist.
     #[inline]
     fn is_of_list(&self) -> bool {
-        let ctx = self.raw.as_ptr();
-        // SAFETY: By the type invariant; any bytes will do.
-        let origin = unsafe { Origin::place(ctx).read() };
+        self.origin().is_some_and(|origin| !origin.list.is_null())
+    }
 
-        // SAFETY: As above.
-        !origin.list.is_null() && unsafe { origin.is_sealed(ctx) }
+    /// Whether this is known to be the context of an array.
+    #[inline]
+    fn is_of_array(&self) -> bool {
+        self.origin().is_some_and(|origin| origin.list.is_null())
     }
 
     /// [`Context::destroy_sg`] for what has MRs, or another form.
@@ -688,7 +704,24 @@ impl Context<'_> {
     ///
     /// The device must be done with the context, and `qp` and `nr_bvec` must be those of its init.
     #[inline]
-    pub(crate) unsafe fn destroy_bvec(mut self, qp: &Qp, nr_bvec: u32, dir: Direction) {
+    pub(crate) unsafe fn destroy_bvec(self, qp: &Qp, nr_bvec: u32, dir: Direction) {
+        // The shortest of transfers has nothing but the mapping, and on a software device not that.
+        if self.tag == Tag::Single && self.is_of_array() && qp.device().dma_device().is_none() {
+            // SAFETY: The context has a tag.
+            unsafe { count::released(self.raw.as_ptr()) };
+            return;
+        }
+        // SAFETY: By this function's safety requirement.
+        unsafe { self.destroy_other_bvec(qp, nr_bvec, dir) };
+    }
+
+    /// [`Context::destroy_bvec`] for what is larger, mapped, or of another form.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline(never)]
+    unsafe fn destroy_other_bvec(mut self, qp: &Qp, nr_bvec: u32, dir: Direction) {
         let form = self.form();
 
         warn_on_once!(matches!(form, Form::Sg(_) | Form::Signature(..)));
