@@ -207,8 +207,7 @@ const SEGMENT_BORDER: u64 = 2 << 20;
 ///
 /// # Invariants
 ///
-/// No piece that is left in `source` belongs to `segment`. A segment of no bytes is none.
-#[derive(Clone)]
+/// No piece behind `next` belongs to `segment`. A segment of no bytes is none.
 pub(super) struct MappedSegments<'a, const DMA: bool> {
     pages: Pages,
     dir: Direction,
@@ -218,7 +217,10 @@ pub(super) struct MappedSegments<'a, const DMA: bool> {
     segment: Segment,
     /// The first piece of the one after that.
     next: Segment,
-    source: BvecSource<'a>,
+    /// Entries behind that piece.
+    bvecs: &'a [bindings::bio_vec],
+    /// Bytes in them that are to be transferred.
+    left: u32,
     #[cfg(rdma_rw_takeover)]
     nr_array: u32,
 }
@@ -240,44 +242,23 @@ impl<'a, const DMA: bool> MappedSegments<'a, DMA> {
         let mut this = Self {
             dir,
             limit: device.max_segment(),
-            segment: Segment::NONE,
-            next: first.segment(&pages),
+            segment: first.segment(&pages),
+            next: Segment::NONE,
             #[cfg(rdma_rw_takeover)]
             nr_array: source.nr_array,
-            source,
+            bvecs: source.bvecs,
+            left: source.left,
             pages,
         };
 
-        this.advance()?;
+        this.next = join(
+            &mut this.segment,
+            &mut this.bvecs,
+            &mut this.left,
+            &this.pages,
+            this.limit,
+        )?;
         Ok(this)
-    }
-
-    /// Goes on to the segment after the current one.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` where the array ends before all bytes are done.
-    #[inline(always)]
-    fn advance(&mut self) -> Result {
-        let mut segment = self.next;
-
-        // INVARIANT: All pieces are taken that belong to the segment, and one more.
-        self.next = loop {
-            let Some(piece) = self.source.next_piece()? else {
-                break Segment::NONE;
-            };
-            let piece = piece.segment(&self.pages);
-            let end = segment.addr.wrapping_add(u64::from(segment.len));
-
-            // A transfer has a length of 32 bits, so that the sum does not wrap.
-            let len = segment.len.wrapping_add(piece.len);
-            if piece.addr != end || end & (SEGMENT_BORDER - 1) == 0 || len > self.limit {
-                break piece;
-            }
-            segment.len = len;
-        };
-        self.segment = segment;
-        Ok(())
     }
 
     /// Maps a segment.
@@ -289,6 +270,45 @@ impl<'a, const DMA: bool> MappedSegments<'a, DMA> {
             Ok(segment)
         }
     }
+}
+
+/// Takes all that belongs to a segment from the entries behind it, and the first piece that does
+/// not; none of that where `left` bytes are done, and none for no segment.
+///
+/// # Errors
+///
+/// `EINVAL` where there are no entries left for them.
+#[inline(always)]
+fn join(
+    segment: &mut Segment,
+    bvecs: &mut &[bindings::bio_vec],
+    left: &mut u32,
+    pages: &Pages,
+    limit: u32,
+) -> Result<Segment> {
+    while *left != 0 {
+        let (bvec, rest) = bvecs.split_first().ok_or(EINVAL)?;
+        let piece = Segment {
+            addr: pages.address(bvec.bv_page, bvec.bv_offset),
+            len: bvec.bv_len.min(*left),
+        };
+
+        // An entry is done with when its piece is taken. Not below 0, as seen above.
+        *bvecs = rest;
+        *left = left.wrapping_sub(piece.len);
+        if piece.len == 0 {
+            continue;
+        }
+
+        let end = segment.addr.wrapping_add(u64::from(segment.len));
+        // A transfer has a length of 32 bits, so that the sum does not wrap.
+        let len = segment.len.wrapping_add(piece.len);
+        if piece.addr != end || end & (SEGMENT_BORDER - 1) == 0 || len > limit {
+            return Ok(piece);
+        }
+        segment.len = len;
+    }
+    Ok(Segment::NONE)
 }
 
 // SAFETY: The SGEs are written one after the other, and counted.
@@ -306,7 +326,8 @@ unsafe impl<const DMA: bool> Segments for MappedSegments<'_, DMA> {
         }
         #[cfg(not(rdma_rw_takeover))]
         {
-            self.source.nr_bvecs().saturating_add(2)
+            // CAST: The array had a count of 32 bits.
+            (self.bvecs.len() as u32).saturating_add(2)
         }
     }
 
@@ -322,8 +343,16 @@ unsafe impl<const DMA: bool> Segments for MappedSegments<'_, DMA> {
     // Out of line, so that the loop has all registers.
     #[inline(never)]
     fn fill(&mut self, sges: &mut [MaybeUninit<bindings::ib_sge>], lkey: u32) -> Filled {
-        // What is written may lie anywhere, as far as the compiler knows, but not in here.
-        let mut here = self.clone();
+        // What is written may lie anywhere, as far as the compiler knows, but not in these.
+        let Self {
+            pages,
+            limit,
+            mut segment,
+            mut next,
+            mut bvecs,
+            mut left,
+            ..
+        } = *self;
         let mut filled = Filled {
             nr: 0,
             len: 0,
@@ -331,29 +360,37 @@ unsafe impl<const DMA: bool> Segments for MappedSegments<'_, DMA> {
         };
 
         for sge in sges {
-            if here.segment.len == 0 {
+            if segment.len == 0 {
                 break;
             }
 
-            let segment = match here.map(here.segment) {
-                Ok(segment) => segment,
+            match self.map(segment) {
+                Ok(segment) => {
+                    sge.write(segment.sge(lkey));
+                    // Not more than there are SGEs, and a transfer has a length of 32 bits.
+                    filled.nr = filled.nr.wrapping_add(1);
+                    filled.len = filled.len.wrapping_add(u64::from(segment.len));
+                }
                 Err(e) => {
                     filled.result = Err(e);
                     break;
                 }
-            };
+            }
 
-            sge.write(segment.sge(lkey));
-            // Not more than there are SGEs, and a transfer has a length of 32 bits.
-            filled.nr = filled.nr.wrapping_add(1);
-            filled.len = filled.len.wrapping_add(u64::from(segment.len));
-
-            if let Err(e) = here.advance() {
-                filled.result = Err(e);
-                break;
+            segment = next;
+            match join(&mut segment, &mut bvecs, &mut left, &pages, limit) {
+                Ok(piece) => next = piece,
+                Err(e) => {
+                    filled.result = Err(e);
+                    break;
+                }
             }
         }
-        *self = here;
+        // INVARIANT: What `join()` leaves.
+        self.segment = segment;
+        self.next = next;
+        self.bvecs = bvecs;
+        self.left = left;
         filled
     }
 
