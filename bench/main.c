@@ -15,7 +15,8 @@
  *			between the implementations.
  *	mode=hammer	contexts a second of all processors on one queue pair.
  *	mode=watch	contexts and work requests that others make until the module
- *			is unloaded.
+ *			is unloaded, and the ticks that they spend in making and
+ *			destroying them, with those of the probes.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -912,25 +913,46 @@ static void hammer(const struct scenario *scenario, const char *impl, const stru
 /* ------------------------------------------------------------------ mode=watch */
 
 #ifdef CONFIG_KRETPROBES
-static atomic_t nr_contexts, nr_wrs, nr_refused;
+static atomic64_t nr_contexts, nr_wrs, nr_refused, nr_destroyed, ticks_init, ticks_destroy;
+
+static int entered(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	*(u64 *)instance->data = ticks();
+	return 0;
+}
 
 /* Every init function returns the number of work requests, or an error. */
 static int init_returned(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
+	u64 spent = ticks() - *(u64 *)instance->data;
 	int ret = regs_return_value(regs);
 
 	if (ret > 0) {
-		atomic_inc(&nr_contexts);
-		atomic_add(ret, &nr_wrs);
+		atomic64_inc(&nr_contexts);
+		atomic64_add(ret, &nr_wrs);
+		atomic64_add(spent, &ticks_init);
 	} else {
-		atomic_inc(&nr_refused);
+		atomic64_inc(&nr_refused);
 	}
 	return 0;
 }
 
-static struct kretprobe init_probes[] = {
-	{ .kp.symbol_name = "rdma_rw_ctx_init", .handler = init_returned, .maxactive = 64 },
-	{ .kp.symbol_name = "rdma_rw_ctx_init_bvec", .handler = init_returned, .maxactive = 64 },
+static int destroy_returned(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	atomic64_add(ticks() - *(u64 *)instance->data, &ticks_destroy);
+	atomic64_inc(&nr_destroyed);
+	return 0;
+}
+
+#define WATCH(_function, _handler) {							\
+	.kp.symbol_name = #_function, .entry_handler = entered, .handler = _handler,	\
+	.data_size = sizeof(u64), .maxactive = 64 }
+
+static struct kretprobe watch_probes[] = {
+	WATCH(rdma_rw_ctx_init, init_returned),
+	WATCH(rdma_rw_ctx_init_bvec, init_returned),
+	WATCH(rdma_rw_ctx_destroy, destroy_returned),
+	WATCH(rdma_rw_ctx_destroy_bvec, destroy_returned),
 };
 
 static int watch_start(void)
@@ -938,11 +960,11 @@ static int watch_start(void)
 	int ret;
 	u32 i;
 
-	for (i = 0; i < ARRAY_SIZE(init_probes); i++) {
-		ret = register_kretprobe(&init_probes[i]);
+	for (i = 0; i < ARRAY_SIZE(watch_probes); i++) {
+		ret = register_kretprobe(&watch_probes[i]);
 		if (ret) {
 			while (i--)
-				unregister_kretprobe(&init_probes[i]);
+				unregister_kretprobe(&watch_probes[i]);
 			return ret;
 		}
 	}
@@ -953,12 +975,14 @@ static void watch_stop(void)
 {
 	u32 i, missed = 0;
 
-	for (i = 0; i < ARRAY_SIZE(init_probes); i++) {
-		unregister_kretprobe(&init_probes[i]);
-		missed += init_probes[i].nmissed;
+	for (i = 0; i < ARRAY_SIZE(watch_probes); i++) {
+		unregister_kretprobe(&watch_probes[i]);
+		missed += watch_probes[i].nmissed;
 	}
-	pr_info("watched contexts=%d wrs=%d refused=%d missed=%u\n", atomic_read(&nr_contexts),
-		atomic_read(&nr_wrs), atomic_read(&nr_refused), missed);
+	pr_info("watched contexts=%lld wrs=%lld refused=%lld destroyed=%lld ticks_init=%lld ticks_destroy=%lld missed=%u\n",
+		atomic64_read(&nr_contexts), atomic64_read(&nr_wrs), atomic64_read(&nr_refused),
+		atomic64_read(&nr_destroyed), atomic64_read(&ticks_init),
+		atomic64_read(&ticks_destroy), missed);
 }
 #else
 static int watch_start(void)

@@ -3,9 +3,9 @@
 #
 # What whole requests cost in a guest whose clock counts instructions: reads
 # and writes of NVMe over Fabrics and of NFS, over rxe, client and server in
-# one. Each is run with some number of requests and with three times as many;
-# the difference of both is what the requests cost, without what it takes to
-# start and to end. Environment: IMPL, ROUNDS, PATHS_ONLY (nvmf or nfs).
+# one. Each is run with some number of requests and with six times as many; the
+# difference of both is what the requests cost, without what it takes to start
+# and to end. Environment: IMPL, ROUNDS, PATHS_ONLY (nvmf or nfs).
 # shellcheck source=scripts/guest/lib.sh
 . /payload/guest/lib.sh
 # shellcheck source=scripts/guest/nvmf.sh
@@ -20,10 +20,11 @@ ROUNDS=${ROUNDS:-3}
 # An instruction takes a nanosecond of the time that is not idle.
 BUSY=/sys/module/rdma_rw_bench/parameters/busy
 
-# requests_of PATH RW SIZE NUMBER: that many of SIZE KiB, 32 at a time.
+# requests_of PATH RW SIZE NUMBER: that many of SIZE KiB, one after the other:
+# how requests overlap would be different every time.
 requests_of() {
-	fio --name=bench --filename="$1" --ioengine=libaio --direct=1 --rw="$2" --bs="$3k" \
-		--iodepth=32 --size="${MIB}m" --io_size="$(($4 * $3))k" --norandommap --randrepeat=1 \
+	fio --name=bench --filename="$1" --ioengine=psync --direct=1 --rw="$2" --bs="$3k" \
+		--gtod_reduce=1 --disk_util=0 --size="${MIB}m" --io_size="$(($4 * $3))k" --norandommap --randrepeat=1 \
 		--thread --output="$RESULTS/fio" >/dev/null
 	(($(sed -n 's/.*issued rwts: total=\([0-9]*\),\([0-9]*\),.*/\1 + \2/p' "$RESULTS/fio") == $4)) ||
 		fail "fio did not make $4 requests"
@@ -57,8 +58,8 @@ measure() {
 	for ((round = 0; round < ROUNDS; round++)); do
 		timed requests_of "$@"
 		few=$SPENT
-		timed requests_of "${@:1:3}" "$(($4 * 3))"
-		echo "scenario=$name requests=$(($4 * 2)) instructions=$((SPENT - few)) counted=$4 $WATCHED" \
+		timed requests_of "${@:1:3}" "$(($4 * 6))"
+		echo "scenario=$name requests=$(($4 * 5)) instructions=$((SPENT - few)) counted=$4 $WATCHED" \
 			>>"$RESULTS/bench"
 	done
 	rmmod rdma_rw_bench
@@ -68,10 +69,10 @@ nvmf() {
 	# No file is wanted here, and no other sizes.
 	target_up
 	host_up
-	measure nvmf-4k-randread "$DISK0" randread 4 2000
-	measure nvmf-4k-randwrite "$DISK0" randwrite 4 2000
-	measure nvmf-128k-randread "$DISK0" randread 128 200
-	measure nvmf-128k-randwrite "$DISK0" randwrite 128 200
+	measure nvmf-4k-randread "$DISK0" randread 4 1000
+	measure nvmf-4k-randwrite "$DISK0" randwrite 4 1000
+	measure nvmf-128k-randread "$DISK0" randread 128 100
+	measure nvmf-128k-randwrite "$DISK0" randwrite 128 100
 	host_down
 	target_down
 	unload nvme-core
@@ -95,8 +96,8 @@ nfs() {
 	echo "rdma 20049" >/proc/fs/nfsd/portlist
 	mount -t nfs -o "vers=3,nolock,mountproto=tcp,proto=rdma,port=20049,rsize=1048576,wsize=1048576" \
 		"$ADDRESS:$SERVED" "$MOUNT"
-	measure nfs-1m-read "$MOUNT/file" read 1024 30
-	measure nfs-1m-write "$MOUNT/file" write 1024 30
+	measure nfs-1m-read "$MOUNT/file" read 1024 15
+	measure nfs-1m-write "$MOUNT/file" write 1024 15
 	umount "$MOUNT"
 	rpc.nfsd 0
 	exportfs -ua
