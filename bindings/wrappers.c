@@ -16,11 +16,6 @@ void *rdma_rw_c_kmalloc(size_t size)
 	return kmalloc(size, GFP_KERNEL);
 }
 
-u32 rdma_rw_c_max_segment(struct ib_device *device)
-{
-	return min_t(size_t, ib_dma_max_seg_size(device), dma_max_mapping_size(device->dma_device));
-}
-
 u64 rdma_rw_c_page_phys(const struct page *page)
 {
 	return page_to_phys(page);

@@ -195,75 +195,36 @@ impl BvecSource<'_> {
     }
 }
 
-/// Borders that a segment never crosses: those of the smallest blocks that memory of another kind
-/// (of a PCI device, say) can begin or end at.
-const SEGMENT_BORDER: u64 = 2 << 20;
-
-/// The segments of a transfer, each mapped as it is reached: by the DMA API, or where the device
-/// works with kernel addresses, not at all.
-///
-/// Pieces that follow each other in memory make one segment, so that a transfer needs fewer SGEs
-/// than its array has entries, and fewer work requests.
-///
-/// # Invariants
-///
-/// No piece behind `next` belongs to `segment`. A segment of no bytes is none.
-pub(super) struct MappedSegments<'a, const DMA: bool> {
+/// The pieces of a transfer, each mapped as it is reached: by the DMA API, or where the device works
+/// with kernel addresses, not at all.
+pub(super) struct MappedPieces<'a, const DMA: bool> {
     pages: Pages,
     dir: Direction,
-    /// Longest segment that the device maps at once.
-    limit: u32,
-    /// The next segment.
-    segment: Segment,
-    /// The first piece of the one after that.
-    next: Segment,
-    /// Entries behind that piece.
-    bvecs: &'a [bindings::bio_vec],
-    /// Bytes in them that are to be transferred.
-    left: u32,
-    #[cfg(rdma_rw_takeover)]
-    nr_array: u32,
+    source: BvecSource<'a>,
 }
 
-impl<'a, const DMA: bool> MappedSegments<'a, DMA> {
-    /// The segments of a source.
+impl<'a, const DMA: bool> MappedPieces<'a, DMA> {
+    /// The pieces of a source.
     ///
     /// # Errors
     ///
-    /// `EINVAL` where there is no piece, or the array ends before all bytes are done.
-    #[inline(always)]
-    pub(super) fn new(
-        device: &'a Device,
-        dir: Direction,
-        mut source: BvecSource<'a>,
-    ) -> Result<Self> {
-        let first = source.next_piece()?.ok_or(EINVAL)?;
-        let pages = Pages::new(device, first.page());
-        let mut this = Self {
-            dir,
-            limit: device.max_segment(),
-            segment: first.segment(&pages),
-            next: Segment::NONE,
-            #[cfg(rdma_rw_takeover)]
-            nr_array: source.nr_array,
-            bvecs: source.bvecs,
-            left: source.left,
-            pages,
-        };
+    /// `EINVAL` where there are none.
+    #[inline]
+    pub(super) fn new(device: &'a Device, dir: Direction, source: BvecSource<'a>) -> Result<Self> {
+        let page = source.bvecs.first().ok_or(EINVAL)?.bv_page;
 
-        this.next = join(
-            &mut this.segment,
-            &mut this.bvecs,
-            &mut this.left,
-            &this.pages,
-            this.limit,
-        )?;
-        Ok(this)
+        Ok(Self {
+            pages: Pages::new(device, page),
+            dir,
+            source,
+        })
     }
 
-    /// Maps a segment.
+    /// Maps a piece.
     #[inline(always)]
-    fn map(&self, segment: Segment) -> Result<Segment> {
+    fn map(&self, piece: Piece) -> Result<Segment> {
+        let segment = piece.segment(&self.pages);
+
         if DMA {
             dma::map(self.pages.dma_device(), self.dir, segment)
         } else {
@@ -272,87 +233,40 @@ impl<'a, const DMA: bool> MappedSegments<'a, DMA> {
     }
 }
 
-/// Takes all that belongs to a segment from the entries behind it, and the first piece that does
-/// not; none of that where `left` bytes are done, and none for no segment.
-///
-/// # Errors
-///
-/// `EINVAL` where there are no entries left for them.
-#[inline(always)]
-fn join(
-    segment: &mut Segment,
-    bvecs: &mut &[bindings::bio_vec],
-    left: &mut u32,
-    pages: &Pages,
-    limit: u32,
-) -> Result<Segment> {
-    while *left != 0 {
-        let (bvec, rest) = bvecs.split_first().ok_or(EINVAL)?;
-        let piece = Segment {
-            addr: pages.address(bvec.bv_page, bvec.bv_offset),
-            len: bvec.bv_len.min(*left),
-        };
-
-        // An entry is done with when its piece is taken. Not below 0, as seen above.
-        *bvecs = rest;
-        *left = left.wrapping_sub(piece.len);
-        if piece.len == 0 {
-            continue;
-        }
-
-        let end = segment.addr.wrapping_add(u64::from(segment.len));
-        // A transfer has a length of 32 bits, so that the sum does not wrap.
-        let len = segment.len.wrapping_add(piece.len);
-        if piece.addr != end || end & (SEGMENT_BORDER - 1) == 0 || len > limit {
-            return Ok(piece);
-        }
-        segment.len = len;
-    }
-    Ok(Segment::NONE)
-}
-
 // SAFETY: The SGEs are written one after the other, and counted.
-unsafe impl<const DMA: bool> Segments for MappedSegments<'_, DMA> {
+unsafe impl<const DMA: bool> Segments for MappedPieces<'_, DMA> {
     // C frees `map.sges` alone of such a context, and finds the mappings there.
     const SGES_FIRST: bool = true;
 
-    // The next segment, the piece after that, and one for each entry that is not done.
+    // An entry of the array has one piece at the most.
     #[inline]
     fn bound(&self) -> u32 {
         #[cfg(rdma_rw_takeover)]
         {
             // As many as C looks at, those before the first one that is used included.
-            self.nr_array
+            self.source.nr_array
         }
         #[cfg(not(rdma_rw_takeover))]
         {
-            // CAST: The array had a count of 32 bits.
-            (self.bvecs.len() as u32).saturating_add(2)
+            self.source.nr_bvecs()
         }
     }
 
     #[inline]
     fn only(&mut self) -> Result<Option<Segment>> {
-        if self.next.len == 0 {
-            self.map(self.segment).map(Some)
-        } else {
-            Ok(None)
+        let mut rest = self.source.clone();
+
+        match rest.next_piece()? {
+            Some(piece) if rest.left == 0 => self.map(piece).map(Some),
+            _ => Ok(None),
         }
     }
 
     // Out of line, so that the loop has all registers.
     #[inline(never)]
     fn fill(&mut self, sges: &mut [MaybeUninit<bindings::ib_sge>], lkey: u32) -> Filled {
-        // What is written may lie anywhere, as far as the compiler knows, but not in these.
-        let Self {
-            pages,
-            limit,
-            mut segment,
-            mut next,
-            mut bvecs,
-            mut left,
-            ..
-        } = *self;
+        // What is written may lie anywhere, as far as the compiler knows, but not in here.
+        let mut source = self.source.clone();
         let mut filled = Filled {
             nr: 0,
             len: 0,
@@ -360,11 +274,13 @@ unsafe impl<const DMA: bool> Segments for MappedSegments<'_, DMA> {
         };
 
         for sge in sges {
-            if segment.len == 0 {
-                break;
-            }
+            let segment = match source.next_piece() {
+                Ok(Some(piece)) => self.map(piece),
+                Ok(None) => break,
+                Err(e) => Err(e),
+            };
 
-            match self.map(segment) {
+            match segment {
                 Ok(segment) => {
                     sge.write(segment.sge(lkey));
                     // Not more than there are SGEs, and a transfer has a length of 32 bits.
@@ -376,27 +292,14 @@ unsafe impl<const DMA: bool> Segments for MappedSegments<'_, DMA> {
                     break;
                 }
             }
-
-            segment = next;
-            match join(&mut segment, &mut bvecs, &mut left, &pages, limit) {
-                Ok(piece) => next = piece,
-                Err(e) => {
-                    filled.result = Err(e);
-                    break;
-                }
-            }
         }
-        // INVARIANT: What `join()` leaves.
-        self.segment = segment;
-        self.next = next;
-        self.bvecs = bvecs;
-        self.left = left;
+        self.source = source;
         filled
     }
 
     #[inline]
     fn finish(&self) -> Result {
-        if self.segment.len == 0 {
+        if self.source.left == 0 {
             Ok(())
         } else {
             Err(EINVAL)
@@ -408,8 +311,9 @@ unsafe impl<const DMA: bool> Segments for MappedSegments<'_, DMA> {
         // SAFETY: The page is there as long as this code is.
         let page = unsafe { bindings::rdma_rw_c_spare_page() };
 
-        self.map(Segment {
-            addr: self.pages.address(page, 0),
+        self.map(Piece {
+            page,
+            offset: 0,
             // CAST: 64 KiB at most.
             len: kernel::page::PAGE_SIZE as u32,
         })

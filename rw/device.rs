@@ -160,19 +160,6 @@ impl Device {
         unsafe { (*self.as_raw()).attrs.max_qp_wr }
     }
 
-    /// Longest segment that can be mapped at once, in bytes.
-    ///
-    /// Where C may have to take the context apart, that is no more than an entry of the caller's.
-    #[inline]
-    pub(super) fn max_segment(&self) -> u32 {
-        match self.dma_device() {
-            None => 0,
-            Some(_) if true => 0,
-            // SAFETY: By the type invariant.
-            Some(_) => unsafe { bindings::rdma_rw_c_max_segment(self.as_raw()) },
-        }
-    }
-
     /// The device that does the DMA; none for a software device that works with kernel addresses.
     #[inline]
     pub(crate) fn dma_device(&self) -> Option<DmaDevice> {

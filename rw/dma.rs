@@ -30,9 +30,6 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// No memory.
-    pub(super) const NONE: Self = Self { addr: 0, len: 0 };
-
     /// The memory behind its first `offset` bytes, which must not be more than there are.
     #[inline(always)]
     pub(super) fn without(self, offset: u32) -> Self {

@@ -7,7 +7,7 @@ use kernel::prelude::*;
 
 use super::{
     bvec::{
-        MappedSegments,
+        MappedPieces,
         Piece, //
     },
     device::Protocol,
@@ -195,10 +195,10 @@ impl<'a> Transfer<'a> {
 
         let device = self.qp.device();
         if device.dma_device().is_some() {
-            let segments = MappedSegments::<'_, true>::new(device, self.dir, source)?;
+            let segments = MappedPieces::<'_, true>::new(device, self.dir, source)?;
             self.init_direct(slot, segments)
         } else {
-            let segments = MappedSegments::<'_, false>::new(device, self.dir, source)?;
+            let segments = MappedPieces::<'_, false>::new(device, self.dir, source)?;
             self.init_direct(slot, segments)
         }
     }
