@@ -22,6 +22,9 @@ demo: ## NVMe-oF over RDMA in a guest, on the Rust and on the C kernel
 test: ## the KUnit suites in a guest, on both kernels
 	@scripts/test
 
+ulp: ## every ULP over every soft device, on both kernels: ULP=nfs DEV=siw IMPL=rust
+	@scripts/ulp
+
 switch: ## take over and give back under verified I/O: ROUNDS=100
 	@scripts/switch
 
