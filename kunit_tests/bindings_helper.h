@@ -17,7 +17,9 @@
 #include <rdma/rw.h>
 
 #include "cross.h"
+#include "differential.h"
 #include "loopback.h"
+#include "referee.h"
 
 /* helpers.c: what is inline or a macro in the kernel's headers. */
 void rdma_rw_kunit_fail(struct kunit *test, const char *file, int line,

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The functions that ib_core exports against the C original: random devices,
+ * lists and sequences of calls, run through both, and everything compared that
+ * a caller or a device can see. See differential.rs.
+ */
+#include <kunit/test.h>
+#include <kunit/test-bug.h>
+#include <linux/iommu.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/pci.h>
+#include <linux/platform_device.h>
+#include <linux/random.h>
+#include <linux/sched.h>
+
+#include "differential.h"
+
+static struct rdma_rw_differential_params params = {
+	.count = 20000,
+	.seed = 1,
+};
+
+module_param_named(count, params.count, ullong, 0);
+MODULE_PARM_DESC(count, "Number of cases");
+module_param_named(seed, params.seed, ullong, 0);
+MODULE_PARM_DESC(seed, "What the cases are made from");
+module_param_named(first, params.first, ullong, 0);
+MODULE_PARM_DESC(first, "Number of the first case");
+
+void rdma_rw_differential_print(const char *text)
+{
+	pr_info("    # %s\n", text);
+}
+
+void rdma_rw_differential_rest(void)
+{
+	cond_resched();
+}
+
+struct ib_device *rdma_rw_differential_alloc_device(size_t size)
+{
+	return _ib_alloc_device(size, &init_net);
+}
+
+/* A device whose DMA goes through @ops; NULL where the kernel has no such. */
+struct device *rdma_rw_differential_simulated(const struct dma_map_ops *ops)
+{
+	struct platform_device *pdev;
+
+	if (!IS_ENABLED(CONFIG_ARCH_HAS_DMA_OPS))
+		return NULL;
+
+	pdev = platform_device_register_simple("rdma_rw_differential",
+					       PLATFORM_DEVID_AUTO, NULL, 0);
+	if (IS_ERR(pdev))
+		return NULL;
+	dma_coerce_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
+	set_dma_ops(&pdev->dev, ops);
+	return &pdev->dev;
+}
+
+/* QEMU's edu device behind an IOMMU that translates; NULL if there is none. */
+struct device *rdma_rw_differential_real(void)
+{
+#ifdef CONFIG_IOMMU_DMA
+	struct iommu_domain *domain;
+	struct pci_dev *pdev;
+
+	pdev = pci_get_device(0x1234, 0x11e8, NULL);
+	if (!pdev)
+		return NULL;
+
+	domain = iommu_get_domain_for_dev(&pdev->dev);
+	if (domain && domain->type & __IOMMU_DOMAIN_DMA_API &&
+	    !dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(48)))
+		return &pdev->dev;
+	pci_dev_put(pdev);
+#endif
+	return NULL;
+}
+
+void rdma_rw_differential_put(struct device *dev)
+{
+	if (dev_is_pci(dev))
+		pci_dev_put(to_pci_dev(dev));
+	else
+		platform_device_unregister(to_platform_device(dev));
+}
+
+/* Physical address behind an address of the device; 0 if there is nothing. */
+u64 rdma_rw_differential_translate(struct device *dev, u64 addr)
+{
+#ifdef CONFIG_IOMMU_DMA
+	struct iommu_domain *domain = iommu_get_domain_for_dev(dev);
+
+	return domain ? iommu_iova_to_phys(domain, addr) : 0;
+#else
+	return 0;
+#endif
+}
+
+u64 rdma_rw_differential_virt_to_phys(const void *address)
+{
+	return virt_to_phys((void *)address);
+}
+
+struct page *rdma_rw_differential_alloc_pages(unsigned int order)
+{
+	return alloc_pages(GFP_KERNEL, order);
+}
+
+void rdma_rw_differential_free_pages(struct page *page, unsigned int order)
+{
+	__free_pages(page, order);
+}
+
+void *rdma_rw_differential_page_address(const struct page *page)
+{
+	return page_address(page);
+}
+
+void rdma_rw_differential_random(void *buffer, size_t size)
+{
+	get_random_bytes(buffer, size);
+}
+
+void rdma_rw_differential_init_lock(spinlock_t *lock)
+{
+	spin_lock_init(lock);
+}
+
+u64 rdma_rw_differential_free_memory(void)
+{
+	return nr_free_buffer_pages() ? si_mem_available() : 0;
+}
+
+static struct rdma_rw_differential *differential;
+
+static int differential_suite_init(struct kunit_suite *suite)
+{
+	return rdma_rw_differential_up(&differential, &params);
+}
+
+static void differential_suite_exit(struct kunit_suite *suite)
+{
+	if (differential)
+		rdma_rw_differential_down(differential);
+	differential = NULL;
+}
+
+/* Callers that break the rules are part of it: their warnings are expected. */
+static void part(struct kunit *test)
+{
+	const unsigned int *nr = test->param_value;
+	int ret = 0;
+
+	kunit_warning_suppress(test)
+		ret = rdma_rw_differential_part(differential, *nr);
+	KUNIT_EXPECT_EQ(test, ret, 0);
+}
+
+static void reach(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, rdma_rw_differential_reach(differential), 0);
+}
+
+static const void *parts_gen_params(struct kunit *test, const void *prev,
+				    char *desc)
+{
+	static unsigned int parts[RDMA_RW_DIFFERENTIAL_PARTS];
+	unsigned int nr = prev ? *(const unsigned int *)prev + 1 : 0;
+
+	if (nr == RDMA_RW_DIFFERENTIAL_PARTS)
+		return NULL;
+	parts[nr] = nr;
+	scnprintf(desc, KUNIT_PARAM_DESC_SIZE, "part %u", nr);
+	return &parts[nr];
+}
+
+static struct kunit_case differential_cases[] = {
+	KUNIT_CASE_PARAM_ATTR(part, parts_gen_params,
+			      { .speed = KUNIT_SPEED_VERY_SLOW }),
+	KUNIT_CASE(reach),
+	{}
+};
+
+static struct kunit_suite differential_suite = {
+	.name = "rdma_rw_differential",
+	.suite_init = differential_suite_init,
+	.suite_exit = differential_suite_exit,
+	.test_cases = differential_cases,
+};
+
+kunit_test_suite(differential_suite);
+
+MODULE_DESCRIPTION("RDMA READ/WRITE API against the C original");
+MODULE_LICENSE("GPL");
