@@ -14,6 +14,7 @@ server_up() {
 	mke2fs -q -F -t ext4 /dev/nullb0
 	mkdir -p "$SERVED" "$MOUNT" /etc/ksmbd
 	mount /dev/nullb0 "$SERVED"
+	chmod 777 "$SERVED"
 	cat >/etc/ksmbd/ksmbd.conf <<-END
 	[global]
 		netbios name = guest
