@@ -63,7 +63,7 @@ static unsigned int chunk_us = 200;
 module_param(chunk_us, uint, 0444);
 MODULE_PARM_DESC(chunk_us, "mode=time: duration of a measurement, in microseconds");
 
-static unsigned int contexts = 20000;
+static unsigned int contexts = 50000;
 module_param(contexts, uint, 0444);
 MODULE_PARM_DESC(contexts, "mode=hammer: contexts of each processor");
 
@@ -1057,11 +1057,13 @@ static void time_scenario(const struct scenario *scenario, struct job *job, void
 
 static void hammer_scenario(const struct scenario *scenario, struct job *job, void *data)
 {
-	u32 nr;
+	u32 nr, round;
 
 	for (nr = 1; nr <= num_online_cpus(); nr++) {
-		hammer(scenario, "api", forms[scenario->form].api, nr);
-		hammer(scenario, "floor", scenario->floor, nr);
+		for (round = 0; round < 5; round++) {
+			hammer(scenario, "api", forms[scenario->form].api, nr);
+			hammer(scenario, "floor", scenario->floor, nr);
+		}
 	}
 }
 
