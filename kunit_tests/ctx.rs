@@ -167,7 +167,7 @@ enum Made {
     ),
 }
 
-/// A context; destroyed on drop, if it was made.
+/// A context; destroyed on drop and before another init, if it was made.
 pub(crate) struct Ctx<'a> {
     api: &'static Api,
     raw: KBox<bindings::rdma_rw_ctx>,
@@ -231,6 +231,7 @@ impl<'a> Ctx<'a> {
         dir: Dir,
     ) -> Result<u32> {
         let (sg, cnt) = (list.as_raw(), list.nents());
+        self.destroy();
         let rkey = self.rkey;
         // SAFETY: Everything is valid, and stays so until the context is destroyed.
         let ret = unsafe {
@@ -271,6 +272,7 @@ impl<'a> Ctx<'a> {
         remote: u64,
         dir: Dir,
     ) -> Result<u32> {
+        self.destroy();
         let rkey = self.rkey;
         // SAFETY: Everything is valid, and stays so until the context is destroyed.
         let ret = unsafe {
@@ -301,6 +303,7 @@ impl<'a> Ctx<'a> {
     ) -> Result<u32> {
         let data = (data.as_raw(), data.nents());
         let prot = prot.map_or((ptr::null_mut(), 0), |prot| (prot.as_raw(), prot.nents()));
+        self.destroy();
         let rkey = self.rkey;
         // SAFETY: Everything is valid, and stays so until the context is destroyed.
         let ret = unsafe {

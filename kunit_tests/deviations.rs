@@ -15,6 +15,8 @@ use crate::ctx::{
     Tag, //
 };
 use crate::kunit::{
+    expect_no_growth,
+    slab_pages,
     Param,
     Test, //
 };
@@ -835,8 +837,6 @@ pub(crate) fn d10_destroy(test: &Test, case: &Wrong) -> Result {
         _ => &list,
     };
     let (sg, cnt, dir) = (data.as_raw(), data.nents(), case.dir.as_raw());
-    // SAFETY: There is nothing to be kept.
-    let pages = || unsafe { bindings::rdma_rw_kunit_slab_pages() };
     let mut ctx = Ctx::new(&rig.qp)?;
     let mut round = || -> Result {
         match case.made {
@@ -866,14 +866,10 @@ pub(crate) fn d10_destroy(test: &Test, case: &Wrong) -> Result {
     };
 
     test.expect_warnings(1, &mut round)?;
-    let before = pages();
+    let before = slab_pages();
     let (_, result) = test.count_warnings(|| (0..ROUNDS).try_for_each(|_| round()));
     result?;
-    let after = pages();
-    test.expect(
-        after < before + SLACK,
-        fmt!("pages of the slab allocator grew from {before} to {after}"),
-    );
+    expect_no_growth(test, before, SLACK);
     drop(ctx);
     rig.finish(test);
     Ok(())

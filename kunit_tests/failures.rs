@@ -12,6 +12,8 @@ use crate::ctx::{
     Tag, //
 };
 use crate::kunit::{
+    expect_no_growth,
+    slab_pages,
     Param,
     Test, //
 };
@@ -116,6 +118,8 @@ use Form::{
 const RXE: Profile = Profile::RXE;
 const SIW: Profile = Profile::SIW.mr_pages(4);
 const MLX5: Profile = Profile::MLX5.mr_pages(10);
+/// Of MRs that take all that an IOMMU makes of a list.
+const MLX5_PCI: Profile = Profile::MLX5.dma(PCI);
 const OURS: Dma = Dma::Ours { coalesce: false };
 const PCI: Dma = Dma::Pci;
 /// Entries that no IOMMU makes one of, nor takes into one range.
@@ -141,13 +145,13 @@ pub(crate) static INITS: &[Case] = &[
     case("DMA: bvec multi", RXE.dma(OURS), Bvec, Write, Pages(40), (0, 1), (40, 1)),
     case("DMA: bvec MRs", SIW.dma(OURS), Bvec, Read, Pages(10), (3, 3), (1, 1)),
     case("DMA: signature", MLX5.dma(OURS), Signature, Read, Pages(4), (1, 1), (2, 2)),
-    case("IOMMU: sg single", MLX5.dma(PCI), Sg, Read, Pages(1), (0, 1), (0, 0)),
-    case("IOMMU: sg multi", MLX5.dma(PCI).max_sgl_rd(0), Sg, Read, Pages(32), (0, 1), (0, 0)),
+    case("IOMMU: sg single", MLX5_PCI, Sg, Read, Pages(1), (0, 1), (0, 0)),
+    case("IOMMU: sg multi", MLX5_PCI.max_sgl_rd(0), Sg, Read, Pages(32), (0, 1), (0, 0)),
     case("IOMMU: sg MR", SIW.dma(PCI), Sg, Read, Pages(4), (1, 1), (0, 0)),
-    case("IOMMU: bvec single", MLX5.dma(PCI), Bvec, Read, Pages(1), (0, 1), (0, 0)),
-    case("IOMMU: bvec range", MLX5.dma(PCI), Bvec, Write, Pages(40), (0, 1), (0, 0)),
+    case("IOMMU: bvec single", MLX5_PCI, Bvec, Read, Pages(1), (0, 1), (0, 0)),
+    case("IOMMU: bvec range", MLX5_PCI, Bvec, Write, Pages(40), (0, 1), (0, 0)),
     case("IOMMU: bvec MR", SIW.dma(PCI), Bvec, Read, Pages(4), (1, 1), (0, 0)),
-    case("IOMMU: signature", MLX5.dma(PCI), Signature, Read, Pages(4), (1, 1), (0, 0)),
+    case("IOMMU: signature", MLX5_PCI, Signature, Read, Pages(4), (1, 1), (0, 0)),
 ];
 
 /// Why a case cannot run where there is no such DMA.
@@ -472,11 +476,9 @@ pub(crate) fn no_leak(test: &Test, case: &Case) -> Result {
     } else {
         rig.qp.drain(work.mrs)?
     };
-    // SAFETY: There is nothing to be kept.
-    let pages = || unsafe { bindings::rdma_rw_kunit_slab_pages() };
     let _ = work.init(&mut ctx);
     ctx.destroy();
-    let before = pages();
+    let before = slab_pages();
 
     // The longest way of all is that of the last failure.
     for round in 0..ROUNDS {
@@ -496,11 +498,7 @@ pub(crate) fn no_leak(test: &Test, case: &Case) -> Result {
         ctx.destroy();
         rig.mock.clear_plan();
     }
-    let after = pages();
-    test.expect(
-        after < before + SLACK,
-        fmt!("pages of the slab allocator grew from {before} to {after}"),
-    );
+    expect_no_growth(test, before, SLACK);
     drop(drained);
     work.expect_nothing_left(test, ROUNDS);
     drop((ctx, work));
@@ -603,7 +601,7 @@ pub(crate) static IOVA_FAILS: &[Iova] = &[
 /// the same memory goes by SGEs.
 pub(crate) fn iova_fails(test: &Test, failure: &Iova) -> Result {
     const PAGES: u32 = 4;
-    let case = case("", MLX5.dma(PCI), Bvec, Read, Pages(PAGES), (0, 1), (0, 0));
+    let case = case("", MLX5_PCI, Bvec, Read, Pages(PAGES), (0, 1), (0, 0));
     let target = target::get()?;
     if target.force_mr {
         return test.skip(c"with force_mr no IOVA range is asked for");
@@ -651,15 +649,7 @@ pub(crate) fn iova_fails(test: &Test, failure: &Iova) -> Result {
 
 /// A transfer whose memory is apart everywhere, by SGEs behind a real IOMMU.
 pub(crate) fn apart(test: &Test) -> Result {
-    let case = case(
-        "",
-        MLX5.dma(PCI).max_sgl_rd(0),
-        Sg,
-        Read,
-        APART,
-        (0, 1),
-        (0, 0),
-    );
+    let case = case("", MLX5_PCI.max_sgl_rd(0), Sg, Read, APART, (0, 1), (0, 0));
     if target::get()?.force_mr {
         return test.skip(c"a list with gaps, which force_mr has no use for");
     }

@@ -4,6 +4,7 @@
  * tests.
  */
 #include <kunit/test-bug.h>
+#include <linux/delay.h>
 #include <linux/iommu.h>
 #include <linux/kallsyms.h>
 #include <linux/kprobes.h>
@@ -11,6 +12,7 @@
 #include <linux/pci.h>
 #include <linux/platform_device.h>
 #include <linux/preempt.h>
+#include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/vmstat.h>
 #include <linux/workqueue.h>
@@ -269,9 +271,14 @@ unsigned int rdma_rw_kunit_iova_calls(enum rdma_rw_kunit_iova_call call)
 }
 #endif
 
-/* Pages that the slab allocator has. */
+/*
+ * Pages that the slab allocator has, once what was to be freed with a delay is
+ * freed.
+ */
 unsigned long rdma_rw_kunit_slab_pages(void)
 {
+	rcu_barrier();
+	msleep(20);
 	return global_node_page_state_pages(NR_SLAB_UNRECLAIMABLE_B) +
 	       global_node_page_state_pages(NR_SLAB_RECLAIMABLE_B);
 }

@@ -113,6 +113,30 @@ impl Test {
     }
 }
 
+/// Pages that the slab allocator has.
+pub(crate) fn slab_pages() -> usize {
+    // SAFETY: It may sleep here.
+    unsafe { bindings::rdma_rw_kunit_slab_pages() }
+}
+
+/// Expects the slab allocator to have grown by less than `slack` pages since it had `before`.
+///
+/// An IOMMU frees what it needs no more after a while: a leak is what stays.
+#[track_caller]
+pub(crate) fn expect_no_growth(test: &Test, before: usize, slack: usize) {
+    let mut after = slab_pages();
+
+    for _ in 0..50 {
+        if after < before + slack {
+            return;
+        }
+        after = slab_pages();
+    }
+    test.fail(fmt!(
+        "pages of the slab allocator grew from {before} to {after}"
+    ));
+}
+
 /// A parameter of a test case.
 pub(crate) trait Param: 'static {
     /// What KUnit prints for it.
