@@ -240,7 +240,8 @@ BENCH_DECLARE_BVEC_INIT(floor_bvec_multi_init)
 		set_wr(wr, n < left ? wr + 1 : NULL, sge, n, remote_addr, rkey, dir);
 		for (i = 0; i < n; i++, sge++, bvec++) {
 			if (!dma_device)
-				sge->addr = (uintptr_t)page_address(bvec->bv_page) + bvec->bv_offset;
+				sge->addr = (uintptr_t)page_address(bvec->bv_page) +
+					    bvec->bv_offset;
 			else
 				sge->addr = dma_map_phys(dma_device, bvec_phys(bvec), bvec->bv_len,
 							 dir, 0);
@@ -319,7 +320,8 @@ static inline void set_reg(struct rdma_rw_reg_ctx *reg, struct rdma_rw_reg_ctx *
 		prev->wr.wr.next = reg->inv_wr.next ? &reg->inv_wr : &reg->reg_wr.wr;
 }
 
-static inline int map_mrs(struct floor_ctx *floor, struct ib_qp *qp, struct scatterlist *sg, u32 left,
+static inline int map_mrs(struct floor_ctx *floor, struct ib_qp *qp,
+			  struct scatterlist *sg, u32 left,
 			  u64 remote_addr, u32 rkey, enum dma_data_direction dir)
 {
 	bool iwarp = rdma_protocol_iwarp(qp->device, 1);
@@ -330,7 +332,7 @@ static inline int map_mrs(struct floor_ctx *floor, struct ib_qp *qp, struct scat
 	struct rdma_rw_reg_ctx *regs, *reg, *prev = NULL;
 	int count = 0;
 
-	regs = kmalloc(nr * sizeof(*regs), GFP_KERNEL);
+	regs = kmalloc_objs(*regs, nr);
 	for (reg = regs;; prev = reg++) {
 		struct ib_mr *mr = ib_mr_pool_get(qp, &qp->rdma_mrs);
 		u32 offset = 0;
@@ -472,7 +474,7 @@ BENCH_DECLARE_PI_INIT(floor_pi_init)
 	ib_dma_map_sg_attrs(qp->device, sg, sg_cnt, dir, 0);
 	if (prot_sg_cnt)
 		ib_dma_map_sg_attrs(qp->device, prot_sg, prot_sg_cnt, dir, 0);
-	reg = kmalloc(sizeof(*reg), GFP_KERNEL);
+	reg = kmalloc_obj(*reg);
 	mr = ib_mr_pool_get(qp, &qp->sig_mrs);
 	*mr->sig_attrs = *sig_attrs;
 	ib_map_mr_sg_pi(mr, sg, sg_cnt, NULL, prot_sg, prot_sg_cnt, NULL, SZ_4K);

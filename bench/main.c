@@ -255,7 +255,7 @@ static const struct method name = {							\
 	.unmake = name##_unmake,							\
 }
 
-/* The sizing functions make no context: all there is is one phase. */
+/* The sizing functions make no context, so that they have one phase. */
 #define DEFINE_SIZING(name, expression)							\
 static noinline int name##_run(struct job *job, u32 n)					\
 {											\
@@ -448,7 +448,7 @@ static bool failed;
  * pages of a transfer are not to be neighbours.
  */
 #define BLOCK_ORDER	min(10, MAX_PAGE_ORDER)
-#define BLOCK_PAGES	(1u << BLOCK_ORDER)
+#define BLOCK_PAGES	BIT(BLOCK_ORDER)
 #define MAX_NENTS	4096u
 
 static struct page *blocks[2 * MAX_NENTS / 256];
@@ -886,7 +886,8 @@ static void hammer(const struct scenario *scenario, const char *impl, const stru
 			fail(scenario, "out of memory");
 			break;
 		}
-		task = kthread_create_on_cpu(hammer_thread, &hammers[i], cpumask_nth(i, cpu_online_mask),
+		task = kthread_create_on_cpu(hammer_thread, &hammers[i],
+					     cpumask_nth(i, cpu_online_mask),
 					     "rdma_rw_bench/%u");
 		if (IS_ERR(task)) {
 			job_put(hammers[i].job, memories[i]);
@@ -1002,9 +1003,10 @@ static bool wanted(const struct scenario *scenario)
 	return !strcmp(scenario->set, set) && strstr(scenario->name, only);
 }
 
+typedef void (*scenario_fn)(const struct scenario *scenario, struct job *job, void *data);
+
 /* Calls something for each scenario that can be made here. */
-static void for_each_scenario(void (*what)(const struct scenario *scenario, struct job *job,
-					   void *data), void *data)
+static void for_each_scenario(scenario_fn what, void *data)
 {
 	const struct scenario *scenario;
 	struct job_memory *memory;

@@ -12,8 +12,7 @@
 #define SIZE(name, type)	DEFINE(SIZE_##name, sizeof(type))
 #define AT(name, type, field)	DEFINE(AT_##name, offsetof(type, field))
 
-void rdma_rw_layout(void);
-void rdma_rw_layout(void)
+static void __used rdma_rw_layout(void)
 {
 	SIZE(CTX, struct rdma_rw_ctx);
 	AT(CTX_NR_OPS, struct rdma_rw_ctx, nr_ops);
