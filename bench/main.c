@@ -1006,7 +1006,7 @@ static bool wanted(const struct scenario *scenario)
 typedef void (*scenario_fn)(const struct scenario *scenario, struct job *job, void *data);
 
 /* Calls something for each scenario that can be made here. */
-static void for_each_scenario(scenario_fn what, void *data)
+static void visit_scenarios(scenario_fn what, void *data)
 {
 	const struct scenario *scenario;
 	struct job_memory *memory;
@@ -1080,12 +1080,12 @@ static int mode_count(void)
 
 	for (phase = INIT; phase < NR_PHASES; phase++)
 		samples.at[phase] = room + phase * repeats;
-	for_each_scenario(measure_scenario, &samples);
+	visit_scenarios(measure_scenario, &samples);
 	kvfree(room);
 
 	/* Probes slow down what they look at. */
 	if (!counters_start()) {
-		for_each_scenario(count_scenario, NULL);
+		visit_scenarios(count_scenario, NULL);
 		counters_stop();
 	}
 	return 0;
@@ -1099,11 +1099,11 @@ static int run(void)
 		return mode_count();
 	}
 	if (!strcmp(mode, "time")) {
-		for_each_scenario(time_scenario, NULL);
+		visit_scenarios(time_scenario, NULL);
 		return 0;
 	}
 	if (!strcmp(mode, "hammer")) {
-		for_each_scenario(hammer_scenario, NULL);
+		visit_scenarios(hammer_scenario, NULL);
 		return 0;
 	}
 	return -EINVAL;
