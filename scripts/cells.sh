@@ -117,7 +117,7 @@ cells_json() {
 							gsub(/[\\"]/, "\\\\&", value)
 							value = "\"" value "\""
 						}
-						printf "%s\"%s\": %s", i > 1 ? ", " : "", order[i], value
+						printf "%s\"%s\": %s", (i > 1 ? ", " : ""), order[i], value
 					}
 					print "}"
 				}'
