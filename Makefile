@@ -22,6 +22,12 @@ demo: ## NVMe-oF over RDMA in a guest, on the Rust and on the C kernel
 test: ## the KUnit suites in a guest, on both kernels
 	@scripts/test
 
+check: ## the suites and 200,000 differential cases in User Mode Linux: a minute
+	@scripts/check
+
+test-long: ## 50 million differential cases in User Mode Linux: COUNT=N SEED=N
+	@COUNT=$${COUNT:-50000000} SEED=$${SEED:-$$(date +%s)} scripts/differential um
+
 ulp: ## every ULP over every soft device, on both kernels: ULP=nfs DEV=siw IMPL=rust
 	@scripts/ulp
 

@@ -38,7 +38,7 @@ use crate::differential_show::{
 const __LOG_PREFIX: &[u8] = b"rdma_rw_differential\0";
 
 /// Cases from which on everything is to be reached.
-const MANY: u64 = 50_000;
+const MANY: u64 = 25_000;
 
 /// Bytes that may be gone after many cases: nobody else is idle.
 const SLACK: u64 = 16 << 20;

@@ -406,7 +406,7 @@ impl Case {
         } as usize;
         if form == Form::Signature {
             // Rarely too many: C and Rust say so in the log.
-            let limit = if rnd.one_in(500) { 20 } else { config.limit() };
+            let limit = if rnd.one_in(100) { 20 } else { config.limit() };
             wanted = wanted.min(limit.max(1) as usize);
         }
 

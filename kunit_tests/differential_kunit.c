@@ -28,9 +28,12 @@ MODULE_PARM_DESC(seed, "What the cases are made from");
 module_param_named(first, params.first, ullong, 0);
 MODULE_PARM_DESC(first, "Number of the first case");
 
+/* The test case that runs. */
+static struct kunit *running;
+
 void rdma_rw_differential_print(const char *text)
 {
-	pr_info("    # %s\n", text);
+	kunit_info(running, "%s", text);
 }
 
 void rdma_rw_differential_rest(void)
@@ -155,6 +158,7 @@ static void part(struct kunit *test)
 	const unsigned int *nr = test->param_value;
 	int ret = 0;
 
+	running = test;
 	kunit_warning_suppress(test)
 		ret = rdma_rw_differential_part(differential, *nr);
 	KUNIT_EXPECT_EQ(test, ret, 0);
@@ -162,6 +166,7 @@ static void part(struct kunit *test)
 
 static void reach(struct kunit *test)
 {
+	running = test;
 	KUNIT_EXPECT_EQ(test, rdma_rw_differential_reach(differential), 0);
 }
 

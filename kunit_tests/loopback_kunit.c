@@ -52,9 +52,12 @@ bool rdma_rw_loopback_gaps(void)
 	return gaps;
 }
 
+/* The test case that runs. */
+static struct kunit *running;
+
 void rdma_rw_loopback_print(const char *text)
 {
-	pr_info("    # %s\n", text);
+	kunit_info(running, "%s", text);
 }
 
 void rdma_rw_loopback_init_completion(struct completion *completion)
@@ -264,6 +267,7 @@ static void run(struct kunit *test, rdma_rw_loopback_body *body)
 	if (!loopback)
 		kunit_skip(test, "no RDMA link is named by the parameter address");
 
+	running = test;
 	ret = body(loopback, test->param_value, &report);
 	if (ret == RDMA_RW_LOOPBACK_SKIP)
 		kunit_skip(test, "%s", report.text);

@@ -22,7 +22,7 @@ cp "$SUITE" "$RESULTS/loopback.ktap"
 unload rdma_rw_loopback
 rdma_down
 
-dmesg | sed -n 's/^.*    # \(.* MiB compared\)$/==> \1/p'
+sed -n 's/^ *# paths: \(.* MiB compared\)$/==> \1/p' "$RESULTS/loopback.ktap"
 grep -E '^ +(not ok|ok .*# SKIP .)' "$RESULTS/loopback.ktap" | sed 's/^ */==> /' || :
 sed -n 's/^# Totals: pass:\([0-9]*\) fail:\([0-9]*\) skip:\([0-9]*\) .*/==> \1 passed, \2 failed, \3 skipped/p' \
 	"$RESULTS/loopback.ktap"
