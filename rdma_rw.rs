@@ -43,7 +43,10 @@ const __LOG_PREFIX: &[u8] = b"rdma_rw\0";
 /// Both branches of an `if` must have one type, so a parameter or result that differs from what
 /// `bindgen` read does not build.
 macro_rules! c_abi {
-    ($($(#[$attr:meta])* unsafe fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block)*) => {
+    ($(
+        $(#[$attr:meta])*
+        unsafe fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block
+    )*) => {
         $(
             $(#[$attr])*
             #[no_mangle]
@@ -261,8 +264,8 @@ c_abi! {
         rkey: u32,
         dir: bindings::dma_data_direction,
     ) -> c_int {
-        // SAFETY: The caller promises a valid QP, an array of `nr_bvec` entries or null, and writable
-        // memory that stays in place.
+        // SAFETY: The caller promises a valid QP, an array of `nr_bvec` entries or null, and
+        // writable memory that stays in place.
         let (qp, piece, slot) = unsafe {
             (
                 Qp::from_raw(qp),

@@ -243,7 +243,7 @@ impl Side {
 
 impl Drop for Side {
     fn drop(&mut self) {
-        // SAFETY: What there is is valid, and goes in the reverse order of its coming.
+        // SAFETY: All there is, is valid, and goes in the reverse order of its coming.
         unsafe {
             if !self.qp().is_null() {
                 bindings::rdma_disconnect(self.id);

@@ -195,8 +195,8 @@ impl BvecSource<'_> {
     }
 }
 
-/// The pieces of a transfer, each mapped as it is reached: by the DMA API, or where the device works
-/// with kernel addresses, not at all.
+/// The pieces of a transfer, each mapped as it is reached: by the DMA API, or where the device
+/// works with kernel addresses, not at all.
 pub(super) struct MappedPieces<'a, const DMA: bool> {
     pages: Pages,
     dir: Direction,

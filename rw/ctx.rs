@@ -419,9 +419,9 @@ unsafe fn write_one_sge(
 /// # Invariants
 ///
 /// - The member of the union that `tag` names is in use, and all it points to is valid.
-/// - `multi`: with a scatterlist's context, `wrs` and `sges` are allocations each, or `sges` is null
-///   and the SGEs lie behind the work requests; with an array's, `sges` is an allocation that has
-///   the work requests behind the SGEs.
+/// - `multi`: with a scatterlist's context, `wrs` and `sges` are allocations each, or `sges` is
+///   null and the SGEs lie behind the work requests; with an array's, `sges` is an allocation that
+///   has the work requests behind the SGEs.
 /// - `registered` and `signature`: `reg` is an allocation of `nr_ops` elements, not 0. The first
 ///   one's `sgt` has the scatterlist that the context owns, if any, or with protection information
 ///   the caller's list of that.

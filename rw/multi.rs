@@ -81,8 +81,8 @@ pub(super) unsafe trait Segments {
 ///
 /// # Invariants
 ///
-/// - `sges` has room for `capacity` SGEs, and `wrs` for as many work requests as those fill: both in
-///   `_memory`, or `sges` in `own_sges` where there is one.
+/// - `sges` has room for `capacity` SGEs, and `wrs` for as many work requests as those fill: both
+///   in `_memory`, or `sges` in `own_sges` where there is one.
 /// - The first `nr_sges` SGEs and `nr_wrs` work requests are written, and hold all segments that
 ///   `source` has yielded.
 struct Table<S: Segments> {

@@ -22,7 +22,8 @@ const LINEAR: bool = cfg!(CONFIG_64BIT)
 /// Whoever finds a 0 writes the same value there, so that nothing has to be ordered.
 struct Base(UnsafeCell<u64>);
 
-// SAFETY: Any two writes are of the same word, and all accesses are volatile ones of a machine word.
+// SAFETY: Any two writes are of the same word, and all accesses are volatile ones of a machine
+// word.
 unsafe impl Sync for Base {}
 
 impl Base {

@@ -91,7 +91,8 @@ impl<'a> Registrations<'a> {
         Mr::take(self.qp, self.kind.pool()).ok_or(EAGAIN)
     }
 
-    /// Adds a registration of an MR that has been mapped, and the transfer of its first `len` bytes.
+    /// Adds a registration of an MR that has been mapped, and the transfer of its first `len`
+    /// bytes.
     #[inline]
     pub(super) fn push(
         &mut self,
@@ -271,8 +272,8 @@ fn invalidates_itself(reg: &bindings::rdma_rw_reg_ctx) -> bool {
 }
 
 /// Readies registrations for being posted: gives every MR a new key, and notes which of them will
-/// have to be invalidated before their next use. Returns the first and the last work request, of which
-/// there are some where `regs` is not empty.
+/// have to be invalidated before their next use. Returns the first and the last work request, of
+/// which there are some where `regs` is not empty.
 ///
 /// This is not done earlier, so that a context which is never posted leaves its MRs as they were.
 ///
@@ -441,7 +442,8 @@ pub(super) fn mapped_len(mr: &Mr<'_>) -> u32 {
 ///
 /// # Errors
 ///
-/// `EAGAIN` where the pool has too few MRs, `EINVAL` where the memory cannot be registered, `ENOMEM`.
+/// `EAGAIN` where the pool has too few MRs, `EINVAL` where the memory cannot be registered,
+/// `ENOMEM`.
 #[inline(never)]
 pub(super) fn init_sg(
     slot: &mut Slot<'_>,

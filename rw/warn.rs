@@ -27,8 +27,8 @@ macro_rules! warn_once {
     }};
 }
 
-// Elsewhere it is a function call, and the place has to remember by itself, where C does as well and
-// `clear_warn_once` makes it forget.
+// Elsewhere it is a function call, and the place has to remember by itself, where C does as well
+// and `clear_warn_once` makes it forget.
 #[cfg(any(CONFIG_UML, CONFIG_LOONGARCH, CONFIG_ARM))]
 macro_rules! warn_once {
     () => {{
