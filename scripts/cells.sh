@@ -8,9 +8,9 @@
 # The cells that ran: ULP DEV IMPL VERDICT [REASON].
 CELLS=()
 
-# Faults of the software stack that no implementation can help: "ULP DEV" and
-# the reason.
-declare -A KNOWN=()
+# Faults of the software stack that no implementation can help: "ULP DEV", and
+# the reason; and what the job says when it is that fault.
+declare -A KNOWN=() KNOWN_SIGN=()
 
 # cells_begin NAME: builds the kernel; results go to OUT/NAME.
 cells_begin() {
@@ -42,12 +42,16 @@ cell() {
 		reason="the guest ran something else"
 	elif ((status == 0)); then
 		verdict=pass
-	elif [[ -n ${KNOWN["$ulp $dev"]:-} ]] && fails_everywhere "$ulp" "$dev"; then
+	elif ((status == 1)) && [[ -n ${KNOWN["$ulp $dev"]:-} ]] && fails_everywhere "$ulp" "$dev" &&
+		grep -qE "${KNOWN_SIGN["$ulp $dev"]}" "$CELLS_OUT/$name/job.log"; then
 		verdict=known
 		reason=${KNOWN["$ulp $dev"]}
 	else
-		reason=$(sed -n 's/^==> FAILED: //p' "$CELLS_OUT/$name/job.log" 2>/dev/null | head -n 1)
-		reason=${reason:-status $status}
+		reason="status $status"
+		# What the job said, if the guest lived to bring it home.
+		if [[ -f $CELLS_OUT/$name/job.log ]] && grep -q '^==> FAILED: ' "$CELLS_OUT/$name/job.log"; then
+			reason=$(sed -n '/^==> FAILED: /{ s///p; q }' "$CELLS_OUT/$name/job.log")
+		fi
 	fi
 	note "$verdict after $(mmss $((SECONDS - start)))"
 	CELLS+=("$ulp $dev $impl $verdict $reason")

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # iSER: LIO's isert exports a null_blk device and a file, open-iscsi logs in.
-# Environment: IMPL, DEV, MIB, FILESYSTEMS, FAULTS; UNSOLICITED=1 lets the initiator
-# send data ahead of the target's request, which gives rdma_rw an offset into
-# the scatterlist.
+# Environment: IMPL, DEV, MIB, FILESYSTEMS, FAULTS; UNSOLICITED=BYTES lets the initiator
+# send that much ahead of the target's request, which gives rdma_rw an offset
+# into the scatterlist.
 # shellcheck source=scripts/guest/lib.sh
 . /payload/guest/lib.sh
 
@@ -33,6 +33,7 @@ target_up() {
 	if [[ ${UNSOLICITED:-} ]]; then
 		echo Yes >"$TPG/param/ImmediateData"
 		echo No >"$TPG/param/InitialR2T"
+		echo "$UNSOLICITED" >"$TPG/param/FirstBurstLength"
 	else
 		echo No >"$TPG/param/ImmediateData"
 		echo Yes >"$TPG/param/InitialR2T"
@@ -68,6 +69,8 @@ initiator_up() {
 	node -o update -n 'node.session.iscsi.ImmediateData' -v "$immediate"
 	node -o update -n 'node.session.iscsi.InitialR2T' -v "$r2t"
 	node -o update -n 'node.session.cmds_max' -v 64
+	[[ -z ${UNSOLICITED:-} ]] ||
+		node -o update -n 'node.session.iscsi.FirstBurstLength' -v "$UNSOLICITED"
 	node --login
 	scsi_disks
 }
