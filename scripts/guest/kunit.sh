@@ -14,6 +14,12 @@ for fault in failslab fail_page_alloc; do
 	echo N >"$DEBUG/$fault/ignore-gfp-wait"
 	echo 0 >"$DEBUG/$fault/verbose"
 done
+# What fails is what kmalloc() gives. dma-debug has a slab of its own, and
+# switches itself off where that fails it.
+for cache in /sys/kernel/slab/kmalloc-*; do
+	echo 1 >"$cache/failslab"
+done
+echo Y >"$DEBUG/failslab/cache-filter"
 
 for force in $FORCE_MR; do
 	step "the suites, rdma_rw in ${IMPL^}, force_mr=$force"
