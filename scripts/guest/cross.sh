@@ -11,7 +11,7 @@
 
 # The others are about one implementation alone.
 SUITE=ib_core_rw_cross
-echo "$SUITE" >/sys/module/kunit/parameters/filter_glob
+printf %s "$SUITE" >/sys/module/kunit/parameters/filter_glob
 
 for force in 0 1; do
 	step "the cross suite, force_mr=$force"
