@@ -263,7 +263,8 @@ pub(crate) static KINDS: &[Kind] = &[
     kind("IOMMU: bvec, single", RXE.dma(Dma::Pci), BVEC_READ, Pages(1), Tag::Single),
     kind("IOMMU: bvec, range, WRITE", RXE.dma(Dma::Pci), BVEC_WRITE, Pages(9), Tag::Iova),
     kind("IOMMU: bvec, range, READ", RXE.dma(Dma::Pci), BVEC_READ, Pages(9), Tag::Iova),
-    kind("IOMMU: bvec, MR", SIW.dma(Dma::Pci), BVEC_READ, Pages(5), Tag::Mr),
+    kind("IOMMU: sg, MR", Profile::SIW.dma(Dma::Pci), SG_READ, Pages(5), Tag::Mr),
+    kind("IOMMU: bvec, MR", Profile::SIW.dma(Dma::Pci), BVEC_READ, Pages(5), Tag::Mr),
 ];
 
 /// What becomes of a context between its init and its destroy.
