@@ -77,10 +77,11 @@ have() { command -v "$@" >/dev/null 2>&1; }
 
 declare -A LOCKS=()
 
-# lock NAME: takes the lock, and says so when it has to wait.
+# lock NAME: takes the lock, and says so when it has to wait. It is taken
+# already if RDMA_RW_LOCKS, which a script sets for one that it calls, names it.
 lock() {
 	local fd file=$CACHE/lock/$1 owner
-	[[ -z ${LOCKS[$1]:-} ]] || return 0
+	[[ -z ${LOCKS[$1]:-} && " ${RDMA_RW_LOCKS:-} " != *" $1 "* ]] || return 0
 	exec {fd}>>"$file"
 	if ! flock -n "$fd"; then
 		read -r owner <"$file" || owner=unknown
