@@ -259,7 +259,7 @@ pub(crate) static KINDS: &[Kind] = &[
     kind("DMA: bvec, multi", RXE.dma(OURS), BVEC_WRITE, Pages(40), Tag::Multi),
     kind("DMA: bvec, MR", SIW.dma(OURS), BVEC_READ, Pages(5), Tag::Mr),
     kind("DMA: signature", MLX5.dma(OURS), SIG_READ, Pages(2), Tag::Signature),
-    kind("IOMMU: sg, multi", RXE.dma(Dma::Pci), SG_READ, Each(4, (512, 512)), Tag::Multi),
+    kind("IOMMU: sg, multi", RXE.dma(Dma::Pci), SG_READ, Pages(17), Tag::Multi),
     kind("IOMMU: bvec, single", RXE.dma(Dma::Pci), BVEC_READ, Pages(1), Tag::Single),
     kind("IOMMU: bvec, range, WRITE", RXE.dma(Dma::Pci), BVEC_WRITE, Pages(9), Tag::Iova),
     kind("IOMMU: bvec, range, READ", RXE.dma(Dma::Pci), BVEC_READ, Pages(9), Tag::Iova),
