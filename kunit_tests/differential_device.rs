@@ -949,6 +949,7 @@ impl State {
             }
             // SAFETY: All members of the union are numbers.
             bindings::ib_wr_opcode_IB_WR_LOCAL_INV => {
+                // SAFETY: Any bytes are a key.
                 self.invalidate(unsafe { wr.ex.invalidate_rkey })
             }
             bindings::ib_wr_opcode_IB_WR_RDMA_READ
@@ -1198,6 +1199,11 @@ unsafe fn state<'a>(device: *mut bindings::ib_device) -> &'a mut State {
     unsafe { &mut *(*device.cast::<Device>()).state }
 }
 
+/// A verb of the device.
+///
+/// # Safety
+///
+/// As the verbs call it: with valid pointers to what this device has made.
 unsafe extern "C" fn post_send(
     qp: *mut bindings::ib_qp,
     first: *const bindings::ib_send_wr,
@@ -1222,6 +1228,11 @@ unsafe extern "C" fn post_send(
     ENOMEM.to_errno()
 }
 
+/// A verb of the device.
+///
+/// # Safety
+///
+/// As the verbs call it: with valid pointers to what this device has made.
 unsafe extern "C" fn set_page(raw: *mut bindings::ib_mr, page: u64) -> c_int {
     // SAFETY: The MR is ours.
     let mr = unsafe { Mr::from_raw(raw) };
@@ -1234,6 +1245,11 @@ unsafe extern "C" fn set_page(raw: *mut bindings::ib_mr, page: u64) -> c_int {
     0
 }
 
+/// A verb of the device.
+///
+/// # Safety
+///
+/// As the verbs call it: with valid pointers to what this device has made.
 unsafe extern "C" fn set_prot_page(raw: *mut bindings::ib_mr, page: u64) -> c_int {
     // SAFETY: The MR is ours.
     let mr = unsafe { Mr::from_raw(raw) };
