@@ -39,6 +39,8 @@ struct device *rdma_rw_differential_simulated(const struct dma_map_ops *ops);
 struct device *rdma_rw_differential_real(void);
 void rdma_rw_differential_put(struct device *dev);
 u64 rdma_rw_differential_translate(struct device *dev, u64 addr);
+int rdma_rw_differential_dma(struct device *dev, u64 addr, void *data,
+			     u32 len, bool from_memory);
 u64 rdma_rw_differential_virt_to_phys(const void *address);
 struct page *rdma_rw_differential_alloc_pages(unsigned int order);
 void rdma_rw_differential_free_pages(struct page *page, unsigned int order);

@@ -24,6 +24,7 @@ use kernel::prelude::*;
 
 use crate::differential_case::Case;
 use crate::differential_deviations::D;
+use crate::differential_device::BY_ITSELF;
 use crate::differential_run::{
     Runner,
     PATHS, //
@@ -169,8 +170,13 @@ impl Differential {
             errors[3],
             errors[4]
         ));
+        let by_itself = if ground.real {
+            BY_ITSELF - self.runner.state.by_itself
+        } else {
+            0
+        };
         print(fmt!(
-            "chains run: {}, {} MiB moved",
+            "chains run: {}, {} MiB moved, {by_itself} pieces by the device itself",
             self.runner.state.chains,
             self.runner.state.bytes >> 20
         ));

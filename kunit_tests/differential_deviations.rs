@@ -302,21 +302,28 @@ fn rest_fits(head: Segment, rest: &[Segment], limit: usize) -> bool {
     pages(&[head]) + pages(rest) - u64::from(shared) <= limit as u64
 }
 
-/// Memory that the DMA layer has put into one range of IOVA space does not fill whole pages in the
-/// middle of it: C ends with the error, Rust goes on without the range.
-pub(crate) fn d13(real: bool, ret: i32, list: &[Entry], needed: &Needed) -> bool {
-    let inner_ends = |(i, entry): (usize, &Entry)| {
-        let start = entry.start + if i == 0 { u64::from(needed.offset) } else { 0 };
-        let end = entry.start + u64::from(entry.len);
+/// Whether the entries that are needed of an array fill whole pages in the middle, as one range of
+/// IOVA space asks for.
+pub(crate) fn fills_pages(list: &[Entry], needed: &Needed) -> bool {
+    let entries = &list[needed.first..needed.end];
 
-        (i != 0 && start % PAGE != 0) || (needed.first + i + 1 != needed.end && end % PAGE != 0)
-    };
-
-    real && ret < 0
-        && list[needed.first..needed.end]
+    entries
+        .iter()
+        .filter(|entry| entry.len != 0)
+        .enumerate()
+        .all(|(i, entry)| i == 0 || entry.start % PAGE == 0)
+        && entries
             .iter()
+            .rev()
+            .filter(|entry| entry.len != 0)
             .enumerate()
-            .any(inner_ends)
+            .all(|(i, entry)| i == 0 || (entry.start + u64::from(entry.len)) % PAGE == 0)
+}
+
+/// Memory that does not is linked into a range all the same: C ends with the error, Rust goes on
+/// without the range.
+pub(crate) fn d13(real: bool, ret: i32, list: &[Entry], needed: &Needed) -> bool {
+    real && ret < 0 && !fills_pages(list, needed)
 }
 
 /// More entries than an MR with protection information takes: C counts them before DMA mapping,

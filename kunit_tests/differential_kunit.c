@@ -6,6 +6,8 @@
  */
 #include <kunit/test.h>
 #include <kunit/test-bug.h>
+#include <linux/delay.h>
+#include <linux/io-64-nonatomic-lo-hi.h>
 #include <linux/iommu.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -63,10 +65,31 @@ struct device *rdma_rw_differential_simulated(const struct dma_map_ops *ops)
 	return &pdev->dev;
 }
 
-/* QEMU's edu device behind an IOMMU that translates; NULL if there is none. */
-struct device *rdma_rw_differential_real(void)
-{
 #ifdef CONFIG_IOMMU_DMA
+/* QEMU's edu device: a DMA engine with a buffer of its own. */
+enum {
+	EDU_DMA_SRC = 0x80,
+	EDU_DMA_DST = 0x88,
+	EDU_DMA_LEN = 0x90,
+	EDU_DMA_CMD = 0x98,
+	EDU_BUFFER = 0x40000,
+	/* Half of it: some QEMUs stop at a move that reaches the end. */
+	EDU_BUFFER_SIZE = 2048,
+};
+
+#define EDU_RUN			BIT(0)
+#define EDU_TO_MEMORY		BIT(1)
+
+/* It has so many address lines unless it is told otherwise. */
+#define EDU_MASK		DMA_BIT_MASK(28)
+
+static void __iomem *edu;
+static void *edu_bounce;
+static dma_addr_t edu_bounce_addr;
+
+/* The edu device behind an IOMMU that translates; NULL if there is none. */
+static struct device *edu_get(void)
+{
 	struct iommu_domain *domain;
 	struct pci_dev *pdev;
 
@@ -75,18 +98,117 @@ struct device *rdma_rw_differential_real(void)
 		return NULL;
 
 	domain = iommu_get_domain_for_dev(&pdev->dev);
-	if (domain && domain->type & __IOMMU_DOMAIN_DMA_API &&
-	    !dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(48)))
-		return &pdev->dev;
+	if (!domain || !(domain->type & __IOMMU_DOMAIN_DMA_API) ||
+	    pci_enable_device(pdev))
+		goto put;
+	if (dma_set_mask_and_coherent(&pdev->dev, EDU_MASK))
+		goto disable;
+	edu = pci_iomap(pdev, 0, 0);
+	if (!edu)
+		goto disable;
+	edu_bounce = dma_alloc_coherent(&pdev->dev, EDU_BUFFER_SIZE,
+					&edu_bounce_addr, GFP_KERNEL);
+	if (!edu_bounce)
+		goto unmap;
+	pci_set_master(pdev);
+	return &pdev->dev;
+
+unmap:
+	pci_iounmap(pdev, edu);
+disable:
+	pci_disable_device(pdev);
+put:
 	pci_dev_put(pdev);
-#endif
 	return NULL;
+}
+
+static void edu_put(struct pci_dev *pdev)
+{
+	pci_clear_master(pdev);
+	dma_free_coherent(&pdev->dev, EDU_BUFFER_SIZE, edu_bounce,
+			  edu_bounce_addr);
+	pci_iounmap(pdev, edu);
+	pci_disable_device(pdev);
+	pci_dev_put(pdev);
+}
+
+static int edu_move(u64 from, u64 to, u32 len, u32 direction)
+{
+	int tries = 1000;
+
+	writeq(from, edu + EDU_DMA_SRC);
+	writeq(to, edu + EDU_DMA_DST);
+	writeq(len, edu + EDU_DMA_LEN);
+	writeq(EDU_RUN | direction, edu + EDU_DMA_CMD);
+	while (readq(edu + EDU_DMA_CMD) & EDU_RUN) {
+		if (!tries--)
+			return -ETIMEDOUT;
+		msleep(20);
+	}
+	return 0;
+}
+
+static int edu_copy(u64 addr, void *data, u32 len, bool from_memory)
+{
+	int ret;
+
+	if (from_memory) {
+		ret = edu_move(addr, EDU_BUFFER, len, 0);
+		if (!ret)
+			ret = edu_move(EDU_BUFFER, edu_bounce_addr, len,
+				       EDU_TO_MEMORY);
+		if (!ret)
+			memcpy(data, edu_bounce, len);
+		return ret;
+	}
+
+	memcpy(edu_bounce, data, len);
+	ret = edu_move(edu_bounce_addr, EDU_BUFFER, len, 0);
+	if (!ret)
+		ret = edu_move(EDU_BUFFER, addr, len, EDU_TO_MEMORY);
+	return ret;
+}
+
+/* Lets the device itself move bytes between @addr and @data. */
+int rdma_rw_differential_dma(struct device *dev, u64 addr, void *data,
+			     u32 len, bool from_memory)
+{
+	int ret = 0;
+	u32 at, now;
+
+	for (at = 0; !ret && at < len; at += now) {
+		now = min_t(u32, len - at, EDU_BUFFER_SIZE);
+		ret = edu_copy(addr + at, data + at, now, from_memory);
+	}
+	return ret;
+}
+#else
+static struct device *edu_get(void)
+{
+	return NULL;
+}
+
+static void edu_put(struct pci_dev *pdev)
+{
+}
+
+int rdma_rw_differential_dma(struct device *dev, u64 addr, void *data,
+			     u32 len, bool from_memory)
+{
+	return -ENODEV;
+}
+#endif
+
+/* A device behind a real IOMMU; NULL if there is none. */
+struct device *rdma_rw_differential_real(void)
+{
+	return edu_get();
 }
 
 void rdma_rw_differential_put(struct device *dev)
 {
 	if (dev_is_pci(dev))
-		pci_dev_put(to_pci_dev(dev));
+		edu_put(to_pci_dev(dev));
 	else
 		platform_device_unregister(to_platform_device(dev));
 }
