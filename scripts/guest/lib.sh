@@ -11,8 +11,9 @@ set -euo pipefail
 RESULTS=/results
 TRACING=/sys/kernel/tracing
 CONFIGFS=/sys/kernel/config
-# The network of the guest; the name is that of documentation (RFC 5737).
+# The addresses of the guest, from those for documentation (RFC 5737, 3849).
 ADDRESS=192.0.2.1
+ADDRESS6=2001:db8::1
 
 # step TEXT: the host shows it while the guest runs.
 step() { echo "==> $*"; }
@@ -62,8 +63,9 @@ rdma_up() {
 	fi
 	modprobe dummy numdummies=0
 	ip link add rdma0 address 02:00:00:00:00:01 mtu 9000 type dummy
-	ip address add "$ADDRESS/24" dev rdma0
 	ip link set rdma0 up
+	ip address add "$ADDRESS/24" dev rdma0
+	ip address add "$ADDRESS6/64" dev rdma0 nodad
 	modprobe "$driver"
 	rdma link add dev0 type "$type" netdev rdma0
 	wait_for 10 "an active port" eval 'rdma link show dev0/1 | grep -q "state ACTIVE"'
@@ -605,5 +607,6 @@ file_io() {
 # drop_caches: empties the page cache, the client's and the server's.
 drop_caches() {
 	sync
-	echo 3 >/proc/sys/vm/drop_caches
+	# 4: do not tell the kernel log.
+	echo 7 >/proc/sys/vm/drop_caches
 }

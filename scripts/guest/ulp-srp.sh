@@ -7,18 +7,25 @@
 . /payload/guest/lib.sh
 
 CM_PORT=5555
+# ADDRESS6 as srpt spells it.
+INITIATOR=2001:0db8:0000:0000:0000:0000:0000:0001
+
+# The connection is one of IPv6. srpt listens on every address of both families
+# at once, and where siw is told of a peer by such a listener, rdma_cm does not
+# find the device of an IPv4 address.
 
 target_up() {
 	lio_up
 	modprobe ib_srpt
 	mkdir -p "$LIO/srpt"
 	echo "$CM_PORT" >"$LIO/srpt/discovery_auth/rdma_cm_port"
-	TARGET=$LIO/srpt/$(cat /sys/class/infiniband/dev0/node_guid)
+	TARGET=$LIO/srpt/$(cut -d: -f5-8 /sys/class/infiniband/dev0/ports/1/gids/0)
 	TPG=$TARGET/tpgt_1
 	mkdir "$TARGET" "$TPG"
 	lio_luns "$TPG"
-	# srpt has no demo mode: the initiator needs an entry, by its address.
-	ACL=$TPG/acls/$ADDRESS
+	# srpt has no demo mode: the initiator needs an entry, by its address,
+	# which is that of the target here.
+	ACL=$TPG/acls/$INITIATOR
 	mkdir "$ACL" "$ACL/lun_0" "$ACL/lun_1"
 	ln -s "$TPG/lun/lun_0" "$ACL/lun_0/"
 	ln -s "$TPG/lun/lun_1" "$ACL/lun_1/"
@@ -39,14 +46,18 @@ target_down() {
 	lio_down
 }
 
+# login TARGET: srpt sends as soon as it has accepted a connection. When that
+# overtakes siw's reading of the reply, siw takes it for a breach of protocol
+# and gives up, so one login may not be enough.
+login() { echo "$1" >/sys/class/infiniband_srp/srp-dev0-1/add_target; }
+
 initiator_up() {
 	local guid
 	guid=$(sed 's/^0x//' /sys/module/ib_srpt/parameters/srpt_service_guid)
 	# Without immediate data every byte goes through rdma_rw.
-	modprobe ib_srp use_imm_data=0 reconnect_delay=1
+	modprobe ib_srp use_imm_data=0 reconnect_delay=1 ch_count=1
 	wait_for 10 "the SRP host" test -e /sys/class/infiniband_srp/srp-dev0-1
-	echo "id_ext=$guid,ioc_guid=$guid,dest=$ADDRESS:$CM_PORT" \
-		>/sys/class/infiniband_srp/srp-dev0-1/add_target
+	wait_for 60 "a login" login "id_ext=$guid,ioc_guid=$guid,dest=[$ADDRESS6]:$CM_PORT"
 	scsi_disks
 }
 
