@@ -12,13 +12,20 @@
 //! down to a small one and printed.
 
 mod bindings;
+mod differential_api;
 mod differential_case;
 mod differential_deviations;
 mod differential_device;
+mod differential_engine;
+mod differential_iommu;
 mod differential_random;
+mod differential_referee;
 mod differential_run;
 mod differential_show;
+mod differential_sizing;
+mod differential_slot;
 mod differential_trace;
+mod differential_verbs;
 
 use kernel::prelude::*;
 

@@ -3,7 +3,6 @@
 //! A device for the differential suite: light, since it is set up anew for every case, but it does
 //! carry out what is posted to it, on memory of its own.
 
-use core::cell::Cell;
 use core::mem::{
     offset_of,
     MaybeUninit, //
@@ -16,79 +15,69 @@ use crate::bindings;
 use crate::differential_case::{
     Config,
     Dma,
-    Ground,
-    Refusal,
+    Ground, //
     ARENA,
     MAX_MRS,
     PAGE,
-    SLOTS, //
+    SLOTS,
+};
+use crate::differential_engine::Status;
+use crate::differential_iommu::{
+    map_phys,
+    map_sg,
+    unmap_phys,
+    unmap_sg,
+    Iommu, //
+    IOVA,
+    IOVA_PAGES,
 };
 use crate::differential_trace::{
     Label,
     Trace, //
+};
+use crate::differential_verbs::{
+    alloc_mr, alloc_mr_integrity, dereg_mr, map_mr_sg, map_mr_sg_pi, post_send,
 };
 
 /// Port that all connections run over.
 pub(crate) const PORT: u32 = 1;
 
 /// Key that covers all local memory.
-const LOCAL_KEY: u32 = 0x1c4e;
+pub(crate) const LOCAL_KEY: u32 = 0x1c4e;
 
 /// Key of the remote memory of the first context; those of the others follow.
 pub(crate) const REMOTE_KEY: u32 = 0xbeef_0000;
 
 /// Pages of the largest MR.
-const MR_PAGES: usize = 256;
+pub(crate) const MR_PAGES: usize = 256;
 
 /// Pages of protection information that an MR takes.
-const PROT_PAGES: usize = 64;
-
-/// First address that the simulated IOMMU hands out, and the pages that it has.
-const IOVA: u64 = 1 << 40;
-const IOVA_PAGES: usize = 1 << 14;
+pub(crate) const PROT_PAGES: usize = 64;
 
 /// Pieces that a real device moves by itself; it takes a fifth of a second for each or more.
 pub(crate) const BY_ITSELF: u32 = 40;
 
 /// What memory has in it that is about to be written.
-const CLEAR: u8 = 0x5a;
-
-/// What may be wrong with a work request.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Status {
-    Fine = 0,
-    Opcode,
-    RemoteKey,
-    RemoteRange,
-    LocalKey,
-    LocalRange,
-    LocalAccess,
-    Unmapped,
-    Registered,
-    MrKey,
-    Invalidation,
-    Sges,
-    Dma,
-}
+pub(crate) const CLEAR: u8 = 0x5a;
 
 /// An MR. C knows its first field.
 #[repr(C)]
 pub(crate) struct Mr {
     pub(crate) raw: bindings::ib_mr,
-    sig_attrs: bindings::ib_sig_attrs,
+    pub(crate) sig_attrs: bindings::ib_sig_attrs,
     /// Its number among all MRs, which its keys have in them.
-    index: u32,
-    limit: u32,
-    pages: [u64; MR_PAGES],
-    nr_pages: u32,
-    prot: [u64; PROT_PAGES],
-    nr_prot: u32,
-    data_len: u64,
-    prot_start: u64,
+    pub(crate) index: u32,
+    pub(crate) limit: u32,
+    pub(crate) pages: [u64; MR_PAGES],
+    pub(crate) nr_pages: u32,
+    pub(crate) prot: [u64; PROT_PAGES],
+    pub(crate) nr_prot: u32,
+    pub(crate) data_len: u64,
+    pub(crate) prot_start: u64,
     /// What the device has registered: the key, and what may be done.
-    registered: bool,
-    key: u32,
-    access: i32,
+    pub(crate) registered: bool,
+    pub(crate) key: u32,
+    pub(crate) access: i32,
 }
 
 impl Mr {
@@ -97,29 +86,29 @@ impl Mr {
     /// # Safety
     ///
     /// `raw` must be the field of an [`Mr`].
-    unsafe fn from_raw<'a>(raw: *mut bindings::ib_mr) -> &'a mut Self {
+    pub(crate) unsafe fn from_raw<'a>(raw: *mut bindings::ib_mr) -> &'a mut Self {
         // SAFETY: It is the first field.
         unsafe { &mut *raw.cast() }
     }
 
     /// What is noted of the MR on the side of the host is what the device has.
-    fn is_consistent(&self) -> bool {
+    pub(crate) fn is_consistent(&self) -> bool {
         self.raw.need_inval == self.registered && (!self.registered || self.key == self.raw.lkey)
     }
 }
 
 /// Memory of a context: local, and the remote memory that it writes to.
-struct Arena {
-    page: *mut bindings::page,
-    start: *mut u8,
-    phys: u64,
-    target: KVVec<u8>,
+pub(crate) struct Arena {
+    pub(crate) page: *mut bindings::page,
+    pub(crate) start: *mut u8,
+    pub(crate) phys: u64,
+    pub(crate) target: KVVec<u8>,
 }
 
 impl Arena {
-    const ORDER: u32 = (ARENA / PAGE).trailing_zeros();
+    pub(crate) const ORDER: u32 = (ARENA / PAGE).trailing_zeros();
 
-    fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         // SAFETY: There is nothing to be wrong.
         unsafe {
             let page = bindings::rdma_rw_differential_alloc_pages(Self::ORDER);
@@ -147,49 +136,39 @@ impl Drop for Arena {
     }
 }
 
-/// The simulated IOMMU.
-struct Iommu {
-    /// Physical address of each page, 0 where nothing is mapped.
-    table: KVVec<u64>,
-    /// Page that comes next.
-    next: usize,
-    /// Pages that are mapped.
-    mapped: usize,
-}
-
 /// Remote memory of a context.
 #[derive(Clone, Copy)]
-struct Window {
-    base: u64,
-    moved: u64,
+pub(crate) struct Window {
+    pub(crate) base: u64,
+    pub(crate) moved: u64,
 }
 
 /// The device with all that belongs to it. C knows its first field.
 #[repr(C)]
 pub(crate) struct Device {
     pub(crate) raw: bindings::ib_device,
-    state: *mut State,
+    pub(crate) state: *mut State,
 }
 
 /// What the device knows and does; of stable address.
 pub(crate) struct State {
     pub(crate) device: *mut Device,
-    port_data: KBox<[MaybeUninit<bindings::ib_port_data>; 2]>,
+    pub(crate) port_data: KBox<[MaybeUninit<bindings::ib_port_data>; 2]>,
     pub(crate) pd: KBox<bindings::ib_pd>,
     pub(crate) qp: KBox<bindings::ib_qp>,
     /// A QP whose pools are filled by what is tested.
     pub(crate) other_qp: KBox<bindings::ib_qp>,
-    mrs: KVVec<Mr>,
-    arenas: [Arena; SLOTS],
+    pub(crate) mrs: KVVec<Mr>,
+    pub(crate) arenas: [Arena; SLOTS],
     /// Remote memory that is read.
-    source: KVVec<u8>,
-    dma_ops: KBox<bindings::dma_map_ops>,
-    dma_device: *mut bindings::device,
-    real: bool,
-    iommu: Iommu,
+    pub(crate) source: KVVec<u8>,
+    pub(crate) dma_ops: KBox<bindings::dma_map_ops>,
+    pub(crate) dma_device: *mut bindings::device,
+    pub(crate) real: bool,
+    pub(crate) iommu: Iommu,
     pub(crate) trace: Trace,
-    windows: [Window; SLOTS],
-    config: Config,
+    pub(crate) windows: [Window; SLOTS],
+    pub(crate) config: Config,
     /// The C original is at work: where it is known to fall short, see `differential_deviations`.
     pub(crate) referee: bool,
     /// How often that was so with the key of an invalidation.
@@ -200,7 +179,7 @@ pub(crate) struct State {
     pub(crate) fine: bool,
     /// The caller's completion entry, another one, and its work request.
     pub(crate) cqe: KBox<bindings::ib_cqe>,
-    other_cqe: KBox<bindings::ib_cqe>,
+    pub(crate) other_cqe: KBox<bindings::ib_cqe>,
     pub(crate) send_wr: KBox<bindings::ib_send_wr>,
     /// What a chain ends in, and the work requests that it has before that.
     pub(crate) end: *const bindings::ib_send_wr,
@@ -208,7 +187,7 @@ pub(crate) struct State {
     /// Calls so far, of those that may be refused.
     pub(crate) mr_maps: u32,
     pub(crate) dma_maps: u32,
-    allocs: u32,
+    pub(crate) allocs: u32,
     pub(crate) bad_alloc: u32,
     /// Pieces that a real device is still to move by itself, which takes its time.
     pub(crate) by_itself: u32,
@@ -218,20 +197,12 @@ pub(crate) struct State {
     pub(crate) chains: u64,
 }
 
-/// A point that a side can be put back to, as to what the DMA layer was asked for.
-#[derive(Clone, Copy)]
-pub(crate) struct Mark {
-    trace: usize,
-    dma_maps: u32,
-    next: usize,
-}
-
 /// Zeroes.
 ///
 /// # Safety
 ///
 /// All zeroes must be a value of `T`.
-unsafe fn zeroed<T>() -> Result<KBox<T>> {
+pub(crate) unsafe fn zeroed<T>() -> Result<KBox<T>> {
     // SAFETY: By this function's safety requirement.
     unsafe {
         let mut this = KBox::<T>::new_uninit(GFP_KERNEL)?;
@@ -246,7 +217,7 @@ unsafe fn zeroed<T>() -> Result<KBox<T>> {
 /// # Safety
 ///
 /// `head` must be writable.
-unsafe fn init_list(head: *mut bindings::list_head) {
+pub(crate) unsafe fn init_list(head: *mut bindings::list_head) {
     // SAFETY: By this function's safety requirement.
     unsafe {
         (*head).next = head;
@@ -259,7 +230,7 @@ unsafe fn init_list(head: *mut bindings::list_head) {
 /// # Safety
 ///
 /// `head` must be a list and `entry` in none.
-unsafe fn add_tail(entry: *mut bindings::list_head, head: *mut bindings::list_head) {
+pub(crate) unsafe fn add_tail(entry: *mut bindings::list_head, head: *mut bindings::list_head) {
     // SAFETY: By this function's safety requirement.
     unsafe {
         let last = (*head).prev;
@@ -367,7 +338,7 @@ impl State {
     }
 
     /// Makes C know what there is, and the other way round.
-    fn connect(&mut self) -> Result {
+    pub(crate) fn connect(&mut self) -> Result {
         let state = ptr::from_mut(self);
 
         // SAFETY: Everything stays where it is as long as the device is there.
@@ -520,8 +491,6 @@ impl State {
         unsafe { &mut (*self.device).raw.attrs }
     }
 
-    // -------------------------------------------------------------- memory
-
     /// First page of a context's local memory.
     pub(crate) fn page(&self, slot: usize) -> *mut bindings::page {
         self.arenas[slot].page
@@ -574,7 +543,7 @@ impl State {
     }
 
     /// Physical address behind one of the device.
-    fn translate(&self, addr: u64) -> Option<u64> {
+    pub(crate) fn translate(&self, addr: u64) -> Option<u64> {
         if self.config.dma == Dma::Virtual {
             let arena = self
                 .arenas
@@ -598,7 +567,7 @@ impl State {
     }
 
     /// Place of a physical address in all arenas, as a number.
-    fn place(&self, phys: u64) -> Option<u64> {
+    pub(crate) fn place(&self, phys: u64) -> Option<u64> {
         self.arenas
             .iter()
             .position(|arena| phys.wrapping_sub(arena.phys) < ARENA)
@@ -606,7 +575,7 @@ impl State {
     }
 
     /// An address of the device as a number that is the same for the same memory.
-    fn normal(&self, addr: u64) -> u64 {
+    pub(crate) fn normal(&self, addr: u64) -> u64 {
         if self.real {
             self.translate(addr)
                 .and_then(|phys| self.place(phys))
@@ -628,7 +597,7 @@ impl State {
     }
 
     /// Calls a function for each piece of memory behind some addresses of the device.
-    fn pieces(
+    pub(crate) fn pieces(
         &self,
         mut addr: u64,
         mut len: u64,
@@ -657,9 +626,7 @@ impl State {
         Ok(())
     }
 
-    // ----------------------------------------------------------------- MRs
-
-    fn mr_of_key(&self, key: u32) -> Option<&Mr> {
+    pub(crate) fn mr_of_key(&self, key: u32) -> Option<&Mr> {
         self.mrs.get(((key >> 8) as usize).checked_sub(1)?)
     }
 
@@ -718,10 +685,9 @@ impl State {
     /// Notes the state of all MRs and pools.
     pub(crate) fn note_mrs(&mut self) {
         self.trace.add(Label::MrsUsed, self.qp.mrs_used as u64);
-        for mr in self.mrs[..self.config.mrs as usize]
-            .iter()
-            .chain_with(&self.mrs[MAX_MRS..][..self.config.sig_mrs as usize])
-        {
+        let data = &self.mrs[..self.config.mrs as usize];
+        let integrity = &self.mrs[MAX_MRS..][..self.config.sig_mrs as usize];
+        for mr in Iterator::chain(data.iter(), integrity) {
             self.trace.add(Label::LKey, mr.raw.lkey.into());
             self.trace.add(Label::RKey, mr.raw.rkey.into());
             self.trace.add(Label::NeedInval, mr.raw.need_inval.into());
@@ -746,457 +712,6 @@ impl State {
             }
         }
     }
-
-    // ------------------------------------------------------------- posting
-
-    /// The caller's work request, as new.
-    pub(crate) fn caller_wr(&mut self) -> *mut bindings::ib_send_wr {
-        let wr = &mut *self.send_wr;
-
-        wr.next = ptr::null_mut();
-        wr.opcode = bindings::ib_wr_opcode_IB_WR_SEND;
-        wr.send_flags = bindings::ib_send_flags_IB_SEND_SIGNALED;
-        wr.__bindgen_anon_1.wr_cqe = &mut *self.other_cqe;
-        wr
-    }
-
-    /// Notes all work requests of a chain, and counts them up to `end`.
-    pub(crate) fn note_chain(&mut self, first: *const bindings::ib_send_wr) {
-        let mut wr = first;
-        let mut count = 0;
-
-        self.count = u32::MAX;
-        while !wr.is_null() && count < 8192 {
-            if ptr::eq(wr, self.end) {
-                self.count = count;
-            }
-            // SAFETY: A chain has valid work requests.
-            unsafe {
-                self.note_wr(&*wr);
-                wr = (*wr).next;
-            }
-            count += 1;
-        }
-        self.count = self.count.min(count);
-        self.trace.add(Label::WrCount, count.into());
-    }
-
-    /// Notes a work request.
-    ///
-    /// # Safety
-    ///
-    /// It must be part of a larger one where its opcode says so.
-    unsafe fn note_wr(&mut self, wr: &bindings::ib_send_wr) {
-        self.trace.add(Label::Opcode, wr.opcode.into());
-        self.trace.add(Label::NumSge, wr.num_sge as u64);
-        self.trace.add(Label::SendFlags, wr.send_flags as u64);
-        // SAFETY: Either member is a pointer's worth of bytes.
-        let entry = unsafe { wr.__bindgen_anon_1.wr_cqe };
-        self.trace.add(
-            Label::Cqe,
-            if entry.is_null() {
-                0
-            } else if ptr::eq(entry, &*self.cqe) {
-                1
-            } else if ptr::eq(entry, &*self.other_cqe) {
-                2
-            } else {
-                u64::MAX
-            },
-        );
-
-        match wr.opcode {
-            bindings::ib_wr_opcode_IB_WR_REG_MR | bindings::ib_wr_opcode_IB_WR_REG_MR_INTEGRITY => {
-                // SAFETY: By this function's safety requirement; the MR is one of ours.
-                let (reg, mr) = unsafe {
-                    let reg = &*ptr::from_ref(wr).cast::<bindings::ib_reg_wr>();
-
-                    (reg, Mr::from_raw(reg.mr))
-                };
-
-                self.trace.add(Label::Mr, mr.index.into());
-                self.trace.add(Label::Key, reg.key.into());
-                self.trace.add(Label::Access, reg.access as u64);
-                self.note_mr(mr);
-            }
-            bindings::ib_wr_opcode_IB_WR_LOCAL_INV => {
-                // SAFETY: All members of the union are numbers.
-                let key = unsafe { wr.ex.invalidate_rkey };
-                self.trace.add(Label::Ex, key.into());
-            }
-            bindings::ib_wr_opcode_IB_WR_RDMA_READ
-            | bindings::ib_wr_opcode_IB_WR_RDMA_WRITE
-            | bindings::ib_wr_opcode_IB_WR_RDMA_READ_WITH_INV => {
-                // SAFETY: By this function's safety requirement.
-                let rdma = unsafe { &*ptr::from_ref(wr).cast::<bindings::ib_rdma_wr>() };
-
-                self.trace.add(Label::RemoteAddr, rdma.remote_addr);
-                self.trace.add(Label::RemoteKey, rdma.rkey.into());
-                // SAFETY: All members of the union are numbers.
-                let key = unsafe { wr.ex.invalidate_rkey };
-                let key = self.invalidation_key(wr, key);
-                self.trace.add(Label::Ex, key.into());
-                for sge in sges(wr) {
-                    let addr = match self.mr_of_key(sge.lkey) {
-                        Some(mr) if sge.lkey != LOCAL_KEY => sge.addr.wrapping_sub(mr.raw.iova),
-                        _ => self.normal(sge.addr),
-                    };
-
-                    self.trace.add(Label::Addr, addr);
-                    self.trace.add(Label::Length, sge.length.into());
-                    self.trace.add(Label::SgeKey, sge.lkey.into());
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// The key that a READ invalidates. The C original names the one of init: `d4` of
-    /// `differential_deviations`.
-    fn invalidation_key(&mut self, wr: &bindings::ib_send_wr, key: u32) -> u32 {
-        let current = sges(wr).first().map_or(0, |sge| sge.lkey);
-
-        if self.referee
-            && wr.opcode == bindings::ib_wr_opcode_IB_WR_RDMA_READ_WITH_INV
-            && key != current
-        {
-            self.stale_keys += 1;
-            return current;
-        }
-        key
-    }
-
-    /// Notes what an MR is mapped to.
-    fn note_mr(&mut self, mr: &Mr) {
-        let mut memory = 0u64;
-
-        for page in mr.pages[..mr.nr_pages as usize]
-            .iter()
-            .chain_with(&mr.prot[..mr.nr_prot as usize])
-        {
-            memory = (memory ^ self.normal(*page)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-        let iova = self.normal(mr.raw.iova);
-        self.trace.add(Label::MrIova, iova);
-        self.trace.add(Label::MrLength, mr.raw.length);
-        self.trace.add(
-            Label::MrPages,
-            u64::from(mr.nr_pages) << 32 | u64::from(mr.nr_prot),
-        );
-        self.trace.add(Label::MrMemory, memory);
-        if mr.raw.type_ == bindings::ib_mr_type_IB_MR_TYPE_INTEGRITY {
-            let attrs = &mr.sig_attrs;
-
-            for value in [
-                u64::from(attrs.check_mask),
-                attrs.meta_length as u64,
-                attrs.mem.sig_type.into(),
-                attrs.wire.sig_type.into(),
-                // SAFETY: There is one member alone.
-                unsafe { attrs.mem.sig.dif.ref_tag }.into(),
-                // SAFETY: As above.
-                unsafe { attrs.wire.sig.dif.pi_interval }.into(),
-            ] {
-                self.trace.add(Label::SigAttrs, value);
-            }
-        }
-    }
-
-    /// Carries out a chain, up to a work request. Returns the one that it stopped at, or null.
-    pub(crate) fn run(
-        &mut self,
-        first: *const bindings::ib_send_wr,
-        stop: usize,
-    ) -> *const bindings::ib_send_wr {
-        let mut wr = first;
-
-        self.chains += 1;
-        for i in 0..8192 {
-            if wr.is_null() {
-                break;
-            }
-            if i == stop {
-                return wr;
-            }
-            // SAFETY: A chain has valid work requests.
-            let status = unsafe {
-                let status = self.run_one(&*wr).err().unwrap_or(Status::Fine);
-
-                wr = (*wr).next;
-                status
-            };
-            self.fine &= status == Status::Fine;
-            self.trace.add(Label::Status, status as u64);
-        }
-        ptr::null()
-    }
-
-    /// Carries out a work request.
-    ///
-    /// # Safety
-    ///
-    /// It must be part of a larger one where its opcode says so.
-    unsafe fn run_one(&mut self, wr: &bindings::ib_send_wr) -> Result<(), Status> {
-        match wr.opcode {
-            bindings::ib_wr_opcode_IB_WR_SEND => Ok(()),
-            bindings::ib_wr_opcode_IB_WR_REG_MR | bindings::ib_wr_opcode_IB_WR_REG_MR_INTEGRITY => {
-                // SAFETY: By this function's safety requirement; the MR is one of ours.
-                let (reg, mr) = unsafe {
-                    let reg = &*ptr::from_ref(wr).cast::<bindings::ib_reg_wr>();
-
-                    (reg, Mr::from_raw(reg.mr))
-                };
-
-                if mr.registered {
-                    return Err(Status::Registered);
-                }
-                if reg.key >> 8 != mr.index + 1 {
-                    return Err(Status::MrKey);
-                }
-                mr.registered = true;
-                mr.key = reg.key;
-                mr.access = reg.access;
-                Ok(())
-            }
-            // SAFETY: All members of the union are numbers.
-            bindings::ib_wr_opcode_IB_WR_LOCAL_INV => {
-                // SAFETY: Any bytes are a key.
-                self.invalidate(unsafe { wr.ex.invalidate_rkey })
-            }
-            bindings::ib_wr_opcode_IB_WR_RDMA_READ
-            | bindings::ib_wr_opcode_IB_WR_RDMA_WRITE
-            | bindings::ib_wr_opcode_IB_WR_RDMA_READ_WITH_INV => {
-                // SAFETY: By this function's safety requirement.
-                self.transfer(unsafe { &*ptr::from_ref(wr).cast() })?;
-                if wr.opcode == bindings::ib_wr_opcode_IB_WR_RDMA_READ_WITH_INV {
-                    // SAFETY: All members of the union are numbers.
-                    let key = unsafe { wr.ex.invalidate_rkey };
-                    let stale = self.stale_keys;
-                    let key = self.invalidation_key(wr, key);
-
-                    // It was counted when it was noted.
-                    self.stale_keys = stale;
-                    self.invalidate(key)?;
-                }
-                Ok(())
-            }
-            _ => Err(Status::Opcode),
-        }
-    }
-
-    fn invalidate(&mut self, key: u32) -> Result<(), Status> {
-        let mr = ((key >> 8) as usize)
-            .checked_sub(1)
-            .and_then(|i| self.mrs.get_mut(i))
-            .filter(|mr| mr.registered && mr.key == key)
-            .ok_or(Status::Invalidation)?;
-
-        mr.registered = false;
-        Ok(())
-    }
-
-    /// Moves the bytes of a work request.
-    fn transfer(&mut self, rdma: &bindings::ib_rdma_wr) -> Result<(), Status> {
-        let wr = &rdma.wr;
-        let write = wr.opcode == bindings::ib_wr_opcode_IB_WR_RDMA_WRITE;
-        let slot = (rdma.rkey ^ REMOTE_KEY) as usize;
-        let window = *self.windows.get(slot).ok_or(Status::RemoteKey)?;
-        let mut at = rdma.remote_addr.wrapping_sub(window.base);
-
-        if sges(wr).is_empty() || (self.config.iwarp && !write && wr.num_sge != 1) {
-            return Err(Status::Sges);
-        }
-        for sge in sges(wr) {
-            let len = u64::from(sge.length);
-
-            if at.checked_add(len).is_none_or(|end| end > ARENA) {
-                return Err(Status::RemoteRange);
-            }
-            self.move_sge(sge, slot, at, write)?;
-            at += len;
-            self.windows[slot].moved += len;
-            self.bytes += len;
-        }
-        Ok(())
-    }
-
-    /// Moves the bytes of an SGE to or from a place of the remote memory.
-    fn move_sge(
-        &mut self,
-        sge: &bindings::ib_sge,
-        slot: usize,
-        mut at: u64,
-        write: bool,
-    ) -> Result<(), Status> {
-        // Both are memory of this device's alone.
-        let target = self.arenas[slot].target.as_mut_ptr();
-        let source = self.source.as_ptr();
-        let dma_device = self.dma_device;
-        let by_itself = Cell::new(self.by_itself);
-        let mut each = |addr: u64, local: *mut u8, len: usize| {
-            // SAFETY: The range of the remote memory was checked.
-            let remote = unsafe {
-                if write {
-                    target.add(at as usize)
-                } else {
-                    source.add(at as usize).cast_mut()
-                }
-            };
-
-            at += len as u64;
-            if by_itself.get() != 0 {
-                by_itself.set(by_itself.get() - 1);
-                // SAFETY: As above.
-                let ret = unsafe {
-                    bindings::rdma_rw_differential_dma(
-                        dma_device,
-                        addr,
-                        remote.cast(),
-                        len as u32,
-                        write,
-                    )
-                };
-                return if ret == 0 { Ok(()) } else { Err(Status::Dma) };
-            }
-            // SAFETY: As above, and pieces are local memory.
-            unsafe {
-                if write {
-                    ptr::copy_nonoverlapping(local, remote, len);
-                } else {
-                    ptr::copy_nonoverlapping(remote, local, len);
-                }
-            }
-            Ok(())
-        };
-
-        let result = self.move_pieces(sge, write, &mut each);
-        self.by_itself = by_itself.get();
-        result
-    }
-
-    /// Calls a function for each piece of local memory of an SGE.
-    fn move_pieces(
-        &self,
-        sge: &bindings::ib_sge,
-        write: bool,
-        mut each: impl FnMut(u64, *mut u8, usize) -> Result<(), Status>,
-    ) -> Result<(), Status> {
-        if sge.lkey == LOCAL_KEY {
-            if self.config.iwarp && !write {
-                return Err(Status::LocalAccess);
-            }
-            return self.pieces(sge.addr, sge.length.into(), each);
-        }
-
-        let mr = self.mr_of_key(sge.lkey).ok_or(Status::LocalKey)?;
-        if !mr.registered || mr.key != sge.lkey {
-            return Err(Status::LocalKey);
-        }
-        let mut needed = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE;
-        if self.config.iwarp && !write {
-            needed |= bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE;
-        }
-        if mr.access & needed as i32 != needed as i32 {
-            return Err(Status::LocalAccess);
-        }
-
-        let mut offset = sge
-            .addr
-            .checked_sub(mr.raw.iova)
-            .filter(|offset| offset + u64::from(sge.length) <= mr.raw.length)
-            .ok_or(Status::LocalRange)?;
-        let mut len = u64::from(sge.length);
-        while len != 0 {
-            // Protection information comes behind all data.
-            let (table, place, most) = if offset < mr.data_len {
-                (
-                    &mr.pages[..mr.nr_pages as usize],
-                    mr.raw.iova % PAGE + offset,
-                    mr.data_len - offset,
-                )
-            } else {
-                (
-                    &mr.prot[..mr.nr_prot as usize],
-                    mr.prot_start % PAGE + (offset - mr.data_len),
-                    u64::MAX,
-                )
-            };
-            let now = len.min(most).min(PAGE - place % PAGE);
-            let page = table
-                .get((place / PAGE) as usize)
-                .ok_or(Status::LocalRange)?;
-
-            self.pieces(page + place % PAGE, now, &mut each)?;
-            offset += now;
-            len -= now;
-        }
-        Ok(())
-    }
-
-    // ----------------------------------------------------------------- DMA
-
-    pub(crate) fn mark(&self) -> Mark {
-        Mark {
-            trace: self.trace.len(),
-            dma_maps: self.dma_maps,
-            next: self.iommu.next,
-        }
-    }
-
-    /// As if nothing had been asked of the DMA layer since; all must have been given back.
-    pub(crate) fn rewind(&mut self, mark: Mark) {
-        self.trace.truncate(mark.trace);
-        self.dma_maps = mark.dma_maps;
-        self.iommu.next = mark.next;
-    }
-
-    fn note_dma(&mut self, call: u64, phys: u64, len: u64) {
-        let place = self.place(phys).unwrap_or(u64::MAX);
-
-        self.trace.add(Label::DmaCall, call);
-        self.trace.add(Label::DmaAddr, place);
-        self.trace.add(Label::DmaLength, len);
-    }
-
-    /// Whether a DMA mapping is to fail.
-    fn dma_fails(&mut self) -> bool {
-        let this = self.dma_maps;
-
-        self.dma_maps += 1;
-        this == u32::from(self.config.bad_dma_map) && self.config.bad_dma_map != u8::MAX
-    }
-
-    /// Maps memory to the next pages of the IOMMU.
-    fn iommu_map(&mut self, phys: u64, len: u64) -> Option<u64> {
-        let first = self.iommu.next;
-        let nr = ((phys % PAGE + len).div_ceil(PAGE)) as usize;
-        if first + nr > IOVA_PAGES {
-            return None;
-        }
-
-        for i in 0..nr {
-            self.iommu.table[first + i] = (phys & !(PAGE - 1)) + i as u64 * PAGE;
-        }
-        self.iommu.next += nr;
-        self.iommu.mapped += nr;
-        Some(IOVA + first as u64 * PAGE + phys % PAGE)
-    }
-
-    fn iommu_unmap(&mut self, addr: u64, len: u64) {
-        let first = (addr.wrapping_sub(IOVA) / PAGE) as usize;
-        let nr = ((addr % PAGE + len).div_ceil(PAGE)) as usize;
-
-        for i in first..first + nr {
-            match self.iommu.table.get_mut(i) {
-                Some(entry) if *entry != 0 => {
-                    *entry = 0;
-                    self.iommu.mapped -= 1;
-                }
-                // What is not mapped cannot be unmapped.
-                _ => self.trace.add(Label::DmaCall, u64::MAX),
-            }
-        }
-    }
 }
 
 impl Drop for State {
@@ -1210,405 +725,6 @@ impl Drop for State {
             }
             if !self.dma_device.is_null() {
                 bindings::rdma_rw_differential_put(self.dma_device);
-            }
-        }
-    }
-}
-
-/// Elements of one slice and then of another; `Iterator::chain` has a rival in the prelude.
-trait ChainWith<'a, T> {
-    fn chain_with(
-        self,
-        other: &'a [T],
-    ) -> core::iter::Chain<core::slice::Iter<'a, T>, core::slice::Iter<'a, T>>;
-}
-
-impl<'a, T> ChainWith<'a, T> for core::slice::Iter<'a, T> {
-    fn chain_with(self, other: &'a [T]) -> core::iter::Chain<Self, Self> {
-        Iterator::chain(self, other.iter())
-    }
-}
-
-/// SGEs of a work request.
-fn sges(wr: &bindings::ib_send_wr) -> &[bindings::ib_sge] {
-    if wr.sg_list.is_null() || wr.num_sge <= 0 {
-        return &[];
-    }
-    // SAFETY: A work request has that many.
-    unsafe { core::slice::from_raw_parts(wr.sg_list, wr.num_sge as usize) }
-}
-
-/// The state behind what C hands over.
-///
-/// # Safety
-///
-/// `device` must be the one of a [`State`], which nobody else uses during the call.
-unsafe fn state<'a>(device: *mut bindings::ib_device) -> &'a mut State {
-    // SAFETY: By this function's safety requirement.
-    unsafe { &mut *(*device.cast::<Device>()).state }
-}
-
-/// A verb of the device.
-///
-/// # Safety
-///
-/// As the verbs call it: with valid pointers to what this device has made.
-unsafe extern "C" fn post_send(
-    qp: *mut bindings::ib_qp,
-    first: *const bindings::ib_send_wr,
-    bad: *mut *const bindings::ib_send_wr,
-) -> c_int {
-    // SAFETY: The QP is ours.
-    let state = unsafe { state((*qp).device) };
-    let (stop, says) = match state.stop {
-        Some((stop, true)) => (stop, true),
-        // A device that does not name what it stopped at has posted nothing.
-        Some((_, false)) => (0, false),
-        None => (usize::MAX, true),
-    };
-
-    state.note_chain(first);
-    let stopped = state.run(first, stop);
-    if stopped.is_null() {
-        return 0;
-    }
-    // SAFETY: C hands over a place.
-    unsafe { *bad = if says { stopped } else { ptr::null() } };
-    ENOMEM.to_errno()
-}
-
-/// A verb of the device.
-///
-/// # Safety
-///
-/// As the verbs call it: with valid pointers to what this device has made.
-unsafe extern "C" fn set_page(raw: *mut bindings::ib_mr, page: u64) -> c_int {
-    // SAFETY: The MR is ours.
-    let mr = unsafe { Mr::from_raw(raw) };
-
-    if mr.nr_pages == mr.limit {
-        return ENOMEM.to_errno();
-    }
-    mr.pages[mr.nr_pages as usize] = page;
-    mr.nr_pages += 1;
-    0
-}
-
-/// A verb of the device.
-///
-/// # Safety
-///
-/// As the verbs call it: with valid pointers to what this device has made.
-unsafe extern "C" fn set_prot_page(raw: *mut bindings::ib_mr, page: u64) -> c_int {
-    // SAFETY: The MR is ours.
-    let mr = unsafe { Mr::from_raw(raw) };
-
-    if mr.nr_prot == mr.limit || mr.nr_prot as usize == PROT_PAGES {
-        return ENOMEM.to_errno();
-    }
-    mr.prot[mr.nr_prot as usize] = page;
-    mr.nr_prot += 1;
-    0
-}
-
-unsafe extern "C" fn map_mr_sg(
-    raw: *mut bindings::ib_mr,
-    sg: *mut bindings::scatterlist,
-    nents: c_int,
-    offset: *mut c_uint,
-) -> c_int {
-    // SAFETY: The MR is ours, and its list mapped.
-    unsafe {
-        let mr = Mr::from_raw(raw);
-        let state = state((*raw).device);
-        let refused = state.mr_maps == u32::from(state.config.bad_mr_map)
-            && state.config.bad_mr_map != u8::MAX;
-
-        state.mr_maps += 1;
-        mr.nr_pages = 0;
-        mr.nr_prot = 0;
-        let taken = bindings::ib_sg_to_pages(raw, sg, nents, offset, Some(set_page));
-        mr.data_len = mr.raw.length;
-        match state.config.refusal {
-            _ if !refused => taken,
-            Refusal::Short => taken - 1,
-            Refusal::Error => ENOMEM.to_errno(),
-        }
-    }
-}
-
-unsafe extern "C" fn map_mr_sg_pi(
-    raw: *mut bindings::ib_mr,
-    data: *mut bindings::scatterlist,
-    nr_data: c_int,
-    _data_offset: *mut c_uint,
-    prot: *mut bindings::scatterlist,
-    nr_prot: c_int,
-    _prot_offset: *mut c_uint,
-) -> c_int {
-    // SAFETY: The MR is ours, and its lists mapped.
-    unsafe {
-        let mr = Mr::from_raw(raw);
-        let state = state((*raw).device);
-        let refused = state.mr_maps == u32::from(state.config.bad_mr_map)
-            && state.config.bad_mr_map != u8::MAX;
-
-        state.mr_maps += 1;
-        if refused {
-            return EIO.to_errno();
-        }
-
-        mr.nr_pages = 0;
-        mr.nr_prot = 0;
-        let mut prot_len = 0;
-        if nr_prot != 0 {
-            if bindings::ib_sg_to_pages(raw, prot, nr_prot, ptr::null_mut(), Some(set_prot_page))
-                != nr_prot
-            {
-                return EINVAL.to_errno();
-            }
-            prot_len = mr.raw.length;
-            mr.prot_start = mr.raw.iova;
-        }
-        if bindings::ib_sg_to_pages(raw, data, nr_data, ptr::null_mut(), Some(set_page)) != nr_data
-        {
-            return EINVAL.to_errno();
-        }
-        mr.data_len = mr.raw.length;
-        mr.raw.length += prot_len;
-        mr.sig_attrs.meta_length = prot_len as c_int;
-    }
-    0
-}
-
-/// Makes an MR for a pool that is filled by what is tested.
-///
-/// # Safety
-///
-/// The PD must be ours.
-unsafe fn alloc(pd: *mut bindings::ib_pd, kind: u32, pages: u32) -> *mut bindings::ib_mr {
-    // SAFETY: By this function's safety requirement.
-    let state = unsafe { state((*pd).device) };
-
-    state.trace.add(Label::MrType, kind.into());
-    state.trace.add(Label::MrSize, pages.into());
-    state.allocs += 1;
-    if state.allocs - 1 == state.bad_alloc {
-        return ENOMEM.to_ptr();
-    }
-    // SAFETY: All zeroes are a value.
-    match unsafe { zeroed::<Mr>() } {
-        Ok(mr) => KBox::into_raw(mr).cast(),
-        Err(e) => e.to_ptr(),
-    }
-}
-
-unsafe extern "C" fn alloc_mr(
-    pd: *mut bindings::ib_pd,
-    kind: bindings::ib_mr_type,
-    pages: u32,
-) -> *mut bindings::ib_mr {
-    // SAFETY: The PD is ours.
-    unsafe { alloc(pd, kind, pages) }
-}
-
-unsafe extern "C" fn alloc_mr_integrity(
-    pd: *mut bindings::ib_pd,
-    pages: u32,
-    prot_pages: u32,
-) -> *mut bindings::ib_mr {
-    // SAFETY: The PD is ours.
-    unsafe {
-        state((*pd).device)
-            .trace
-            .add(Label::MrSize, prot_pages.into());
-        alloc(pd, bindings::ib_mr_type_IB_MR_TYPE_INTEGRITY, pages)
-    }
-}
-
-unsafe extern "C" fn dereg_mr(raw: *mut bindings::ib_mr, _udata: *mut bindings::ib_udata) -> c_int {
-    // SAFETY: The MR was made by `alloc`, and goes.
-    unsafe {
-        state((*raw).device)
-            .trace
-            .add(Label::MrType, u64::from((*raw).type_) << 8);
-        drop(KBox::from_raw(raw.cast::<Mr>()));
-    }
-    0
-}
-
-/// The state behind the simulated IOMMU's device.
-///
-/// # Safety
-///
-/// `dev` must be that.
-unsafe fn iommu_state<'a>(dev: *mut bindings::device) -> &'a mut State {
-    // SAFETY: By this function's safety requirement.
-    unsafe { &mut *(*dev).driver_data.cast() }
-}
-
-unsafe extern "C" fn map_phys(
-    dev: *mut bindings::device,
-    phys: bindings::phys_addr_t,
-    len: usize,
-    dir: bindings::dma_data_direction,
-    _attrs: c_ulong,
-) -> bindings::dma_addr_t {
-    // SAFETY: The device is ours.
-    let state = unsafe { iommu_state(dev) };
-
-    state.note_dma(0x10 | u64::from(dir as u32), phys, len as u64);
-    if state.dma_fails() {
-        return bindings::dma_addr_t::MAX;
-    }
-    state
-        .iommu_map(phys, len as u64)
-        .unwrap_or(bindings::dma_addr_t::MAX)
-}
-
-unsafe extern "C" fn unmap_phys(
-    dev: *mut bindings::device,
-    addr: bindings::dma_addr_t,
-    len: usize,
-    dir: bindings::dma_data_direction,
-    _attrs: c_ulong,
-) {
-    // SAFETY: The device is ours.
-    let state = unsafe { iommu_state(dev) };
-    let phys = state.translate(addr).unwrap_or(0);
-
-    state.note_dma(0x20 | u64::from(dir as u32), phys, len as u64);
-    state.iommu_unmap(addr, len as u64);
-}
-
-/// The entry after another.
-///
-/// # Safety
-///
-/// `sg` must be a valid entry and not the last of its list.
-pub(crate) unsafe fn next_entry(sg: *mut bindings::scatterlist) -> *mut bindings::scatterlist {
-    let (chain, end) = (bindings::SG_CHAIN as usize, bindings::SG_END as usize);
-
-    // SAFETY: An entry that is not the last is followed by another element of its table.
-    unsafe {
-        let next = sg.add(1);
-        let link = (*next).page_link;
-
-        if link & chain != 0 {
-            (link & !(chain | end)) as *mut bindings::scatterlist
-        } else {
-            next
-        }
-    }
-}
-
-/// Physical address of an entry.
-///
-/// # Safety
-///
-/// It must be in one of the arenas of `state`.
-unsafe fn entry_phys(state: &State, sg: *const bindings::scatterlist) -> u64 {
-    // SAFETY: By this function's safety requirement.
-    unsafe {
-        let page = (*sg).page_link & !3;
-        let arena = state.arenas.iter().find(|arena| {
-            (page.wrapping_sub(arena.page as usize)) / size_of::<bindings::page>()
-                < (ARENA / PAGE) as usize
-        });
-        let Some(arena) = arena else {
-            return 0;
-        };
-        let nr = (page - arena.page as usize) / size_of::<bindings::page>();
-
-        arena.phys + nr as u64 * PAGE + u64::from((*sg).offset)
-    }
-}
-
-/// Lays a list out in one range, entry after entry, and joins those that meet on the border of a
-/// page, as the kernel's own IOMMU code does.
-unsafe extern "C" fn map_sg(
-    dev: *mut bindings::device,
-    list: *mut bindings::scatterlist,
-    nents: c_int,
-    dir: bindings::dma_data_direction,
-    _attrs: c_ulong,
-) -> c_int {
-    // SAFETY: The device is ours, and the list has that many entries.
-    unsafe {
-        let state = iommu_state(dev);
-        let first = state.iommu.next;
-        let mapped = state.iommu.mapped;
-
-        state.note_dma(
-            0x30 | u64::from(dir as u32),
-            entry_phys(state, list),
-            nents as u64,
-        );
-        if state.dma_fails() {
-            return ENOMEM.to_errno();
-        }
-
-        let mut sg = list;
-        let mut out: *mut bindings::scatterlist = ptr::null_mut();
-        let mut count = 0;
-        let mut end = None;
-        for i in 0..nents {
-            let phys = entry_phys(state, sg);
-            let len = u64::from((*sg).length);
-            let Some(addr) = state.iommu_map(phys, len) else {
-                state.iommu.table[first..].fill(0);
-                state.iommu.next = first;
-                state.iommu.mapped = mapped;
-                return ENOMEM.to_errno();
-            };
-
-            if end == Some(addr) && addr % PAGE == 0 && (*out).dma_length as u64 + len < 1 << 31 {
-                (*out).dma_length += len as u32;
-            } else {
-                out = if out.is_null() { list } else { next_entry(out) };
-                (*out).dma_address = addr;
-                (*out).dma_length = len as u32;
-                count += 1;
-            }
-            end = Some(addr + len);
-            if i + 1 < nents {
-                sg = next_entry(sg);
-            }
-        }
-        if count < nents {
-            // What follows is not mapped.
-            let rest = next_entry(out);
-
-            (*rest).dma_length = 0;
-        }
-        count
-    }
-}
-
-unsafe extern "C" fn unmap_sg(
-    dev: *mut bindings::device,
-    list: *mut bindings::scatterlist,
-    nents: c_int,
-    dir: bindings::dma_data_direction,
-    _attrs: c_ulong,
-) {
-    // SAFETY: The device is ours, and the list has that many entries.
-    unsafe {
-        let state = iommu_state(dev);
-
-        state.note_dma(
-            0x40 | u64::from(dir as u32),
-            entry_phys(state, list),
-            nents as u64,
-        );
-        let mut sg = list;
-        for i in 0..nents {
-            if (*sg).dma_length == 0 {
-                break;
-            }
-            state.iommu_unmap((*sg).dma_address, (*sg).dma_length.into());
-            if i + 1 < nents {
-                sg = next_entry(sg);
             }
         }
     }
