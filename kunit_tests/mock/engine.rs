@@ -2,6 +2,7 @@
 
 //! Carrying out what is posted.
 
+use core::num::NonZeroU64;
 use core::ptr::NonNull;
 use core::slice;
 
@@ -371,12 +372,15 @@ fn copy_mr(
             }
             return copy_pieces(inner, state, &mr.registered.data, from, len, at, way);
         }
-        let step = reg.interval + PI;
-        if from != 0 || len % step != 0 || len / step * PI != meta {
+        // Not 0, which objtool does not see.
+        let step = NonZeroU64::MIN.saturating_add(reg.interval + PI - 1);
+        let nr = len / step;
+
+        if from != 0 || len % step != 0 || nr * PI != meta {
             return Err(("data and protection information that do not match", len));
         }
-        for i in 0..len / step {
-            let at = at + i * step;
+        for i in 0..nr {
+            let at = at + i * step.get();
 
             copy_pieces(
                 inner,
