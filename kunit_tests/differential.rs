@@ -264,6 +264,11 @@ fn errno(result: Result) -> c_int {
     }
 }
 
+/// Makes the suite.
+///
+/// # Safety
+///
+/// `this` must be writable and `params` valid.
 #[no_mangle]
 unsafe extern "C" fn rdma_rw_differential_up(
     this: *mut *mut bindings::rdma_rw_differential,
@@ -275,6 +280,11 @@ unsafe extern "C" fn rdma_rw_differential_up(
     }))
 }
 
+/// Runs a part of the cases.
+///
+/// # Safety
+///
+/// `this` must come from [`rdma_rw_differential_up`], and be in nobody else's use.
 #[no_mangle]
 unsafe extern "C" fn rdma_rw_differential_part(
     this: *mut bindings::rdma_rw_differential,
@@ -284,6 +294,11 @@ unsafe extern "C" fn rdma_rw_differential_part(
     errno(unsafe { &mut *this.cast::<Differential>() }.part(part))
 }
 
+/// Says what the parts have reached.
+///
+/// # Safety
+///
+/// As for [`rdma_rw_differential_part`].
 #[no_mangle]
 unsafe extern "C" fn rdma_rw_differential_reach(
     this: *mut bindings::rdma_rw_differential,
@@ -292,6 +307,11 @@ unsafe extern "C" fn rdma_rw_differential_reach(
     errno(unsafe { &mut *this.cast::<Differential>() }.reach())
 }
 
+/// Takes the suite down.
+///
+/// # Safety
+///
+/// As for [`rdma_rw_differential_part`], for the last time.
 #[no_mangle]
 unsafe extern "C" fn rdma_rw_differential_down(this: *mut bindings::rdma_rw_differential) {
     // SAFETY: As above, for the last time.

@@ -111,6 +111,11 @@ pub(crate) unsafe fn iommu_state<'a>(dev: *mut bindings::device) -> &'a mut Stat
     unsafe { &mut *(*dev).driver_data.cast() }
 }
 
+/// Maps memory.
+///
+/// # Safety
+///
+/// As the DMA API calls its operations, for the device of a [`State`].
 pub(crate) unsafe extern "C" fn map_phys(
     dev: *mut bindings::device,
     phys: bindings::phys_addr_t,
@@ -121,7 +126,7 @@ pub(crate) unsafe extern "C" fn map_phys(
     // SAFETY: The device is ours.
     let state = unsafe { iommu_state(dev) };
 
-    state.note_dma(0x10 | u64::from(dir as u32), phys, len as u64);
+    state.note_dma(0x10 | u64::from(dir), phys, len as u64);
     if state.dma_fails() {
         return bindings::dma_addr_t::MAX;
     }
@@ -130,6 +135,11 @@ pub(crate) unsafe extern "C" fn map_phys(
         .unwrap_or(bindings::dma_addr_t::MAX)
 }
 
+/// Unmaps memory.
+///
+/// # Safety
+///
+/// As the DMA API calls its operations, for the device of a [`State`].
 pub(crate) unsafe extern "C" fn unmap_phys(
     dev: *mut bindings::device,
     addr: bindings::dma_addr_t,
@@ -141,7 +151,7 @@ pub(crate) unsafe extern "C" fn unmap_phys(
     let state = unsafe { iommu_state(dev) };
     let phys = state.translate(addr).unwrap_or(0);
 
-    state.note_dma(0x20 | u64::from(dir as u32), phys, len as u64);
+    state.note_dma(0x20 | u64::from(dir), phys, len as u64);
     state.iommu_unmap(addr, len as u64);
 }
 
@@ -190,6 +200,10 @@ pub(crate) unsafe fn entry_phys(state: &State, sg: *const bindings::scatterlist)
 
 /// Lays a list out in one range, entry after entry, and joins those that meet on the border of a
 /// page, as the kernel's own IOMMU code does.
+///
+/// # Safety
+///
+/// As the DMA API calls its operations, for the device of a [`State`].
 pub(crate) unsafe extern "C" fn map_sg(
     dev: *mut bindings::device,
     list: *mut bindings::scatterlist,
@@ -203,11 +217,7 @@ pub(crate) unsafe extern "C" fn map_sg(
         let first = state.iommu.next;
         let mapped = state.iommu.mapped;
 
-        state.note_dma(
-            0x30 | u64::from(dir as u32),
-            entry_phys(state, list),
-            nents as u64,
-        );
+        state.note_dma(0x30 | u64::from(dir), entry_phys(state, list), nents as u64);
         if state.dma_fails() {
             return ENOMEM.to_errno();
         }
@@ -226,7 +236,8 @@ pub(crate) unsafe extern "C" fn map_sg(
                 return ENOMEM.to_errno();
             };
 
-            if end == Some(addr) && addr % PAGE == 0 && (*out).dma_length as u64 + len < 1 << 31 {
+            if end == Some(addr) && addr % PAGE == 0 && u64::from((*out).dma_length) + len < 1 << 31
+            {
                 (*out).dma_length += len as u32;
             } else {
                 out = if out.is_null() { list } else { next_entry(out) };
@@ -249,6 +260,11 @@ pub(crate) unsafe extern "C" fn map_sg(
     }
 }
 
+/// Unmaps a list.
+///
+/// # Safety
+///
+/// As the DMA API calls its operations, for the device of a [`State`].
 pub(crate) unsafe extern "C" fn unmap_sg(
     dev: *mut bindings::device,
     list: *mut bindings::scatterlist,
@@ -260,11 +276,7 @@ pub(crate) unsafe extern "C" fn unmap_sg(
     unsafe {
         let state = iommu_state(dev);
 
-        state.note_dma(
-            0x40 | u64::from(dir as u32),
-            entry_phys(state, list),
-            nents as u64,
-        );
+        state.note_dma(0x40 | u64::from(dir), entry_phys(state, list), nents as u64);
         let mut sg = list;
         for i in 0..nents {
             if (*sg).dma_length == 0 {

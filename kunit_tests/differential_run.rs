@@ -121,8 +121,8 @@ impl Runner {
         // Only force_mr makes a context of such a device take three work requests.
         state.reset(&Config::NEW, false);
         // SAFETY: The device is valid.
-        ground.force_mr =
-            unsafe { bindings::rdma_rw_max_send_wr(&mut (*state.device).raw, PORT, 1, 0) == 3 };
+        let nr = unsafe { bindings::rdma_rw_max_send_wr(&mut (*state.device).raw, PORT, 1, 0) };
+        ground.force_mr = nr == 3;
         // SAFETY: There is nothing to be wrong.
         unsafe { bindings::rdma_rw_referee_set_force_mr(ground.force_mr) };
 
@@ -374,11 +374,10 @@ impl Runner {
                 self.wrong("the context has no known type");
                 return Ok(());
             }
-            // SAFETY: The MRs of a context are ours.
-            slot.expect = slot
-                .regs()
-                .iter()
-                .all(|reg| unsafe { State::is_consistent(reg.mr) });
+            slot.expect = slot.regs().iter().all(|reg| {
+                // SAFETY: The MRs of a context are ours.
+                unsafe { State::is_consistent(reg.mr) }
+            });
             let exact = init.form != Form::Bvec || !d8(list, init, &Needed::of(list, init));
             if exact {
                 self.note(Label::Type, tag.into());

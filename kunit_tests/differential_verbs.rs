@@ -27,11 +27,11 @@ pub(crate) unsafe fn state<'a>(device: *mut bindings::ib_device) -> &'a mut Stat
     unsafe { &mut *(*device.cast::<Device>()).state }
 }
 
-/// A verb of the device.
+/// Carries out a chain, as far as it is told to.
 ///
 /// # Safety
 ///
-/// As the verbs call it: with valid pointers to what this device has made.
+/// As ib_core calls a verb: with valid pointers to what this device has made.
 pub(crate) unsafe extern "C" fn post_send(
     qp: *mut bindings::ib_qp,
     first: *const bindings::ib_send_wr,
@@ -56,11 +56,11 @@ pub(crate) unsafe extern "C" fn post_send(
     ENOMEM.to_errno()
 }
 
-/// A verb of the device.
+/// Adds a page of data to an MR.
 ///
 /// # Safety
 ///
-/// As the verbs call it: with valid pointers to what this device has made.
+/// As ib_core calls a verb: with valid pointers to what this device has made.
 pub(crate) unsafe extern "C" fn set_page(raw: *mut bindings::ib_mr, page: u64) -> c_int {
     // SAFETY: The MR is ours.
     let mr = unsafe { Mr::from_raw(raw) };
@@ -73,11 +73,11 @@ pub(crate) unsafe extern "C" fn set_page(raw: *mut bindings::ib_mr, page: u64) -
     0
 }
 
-/// A verb of the device.
+/// Adds a page of protection information to an MR.
 ///
 /// # Safety
 ///
-/// As the verbs call it: with valid pointers to what this device has made.
+/// As ib_core calls a verb: with valid pointers to what this device has made.
 pub(crate) unsafe extern "C" fn set_prot_page(raw: *mut bindings::ib_mr, page: u64) -> c_int {
     // SAFETY: The MR is ours.
     let mr = unsafe { Mr::from_raw(raw) };
@@ -90,6 +90,11 @@ pub(crate) unsafe extern "C" fn set_prot_page(raw: *mut bindings::ib_mr, page: u
     0
 }
 
+/// Maps a list into an MR, as far as it takes pages.
+///
+/// # Safety
+///
+/// As ib_core calls a verb: with valid pointers to what this device has made.
 pub(crate) unsafe extern "C" fn map_mr_sg(
     raw: *mut bindings::ib_mr,
     sg: *mut bindings::scatterlist,
@@ -116,6 +121,11 @@ pub(crate) unsafe extern "C" fn map_mr_sg(
     }
 }
 
+/// Maps data and protection information into an MR.
+///
+/// # Safety
+///
+/// As ib_core calls a verb: with valid pointers to what this device has made.
 pub(crate) unsafe extern "C" fn map_mr_sg_pi(
     raw: *mut bindings::ib_mr,
     data: *mut bindings::scatterlist,
@@ -186,6 +196,11 @@ pub(crate) unsafe fn alloc(
     }
 }
 
+/// Makes an MR for data.
+///
+/// # Safety
+///
+/// As ib_core calls a verb: with valid pointers to what this device has made.
 pub(crate) unsafe extern "C" fn alloc_mr(
     pd: *mut bindings::ib_pd,
     kind: bindings::ib_mr_type,
@@ -195,6 +210,11 @@ pub(crate) unsafe extern "C" fn alloc_mr(
     unsafe { alloc(pd, kind, pages) }
 }
 
+/// Makes an MR for data and protection information.
+///
+/// # Safety
+///
+/// As ib_core calls a verb: with valid pointers to what this device has made.
 pub(crate) unsafe extern "C" fn alloc_mr_integrity(
     pd: *mut bindings::ib_pd,
     pages: u32,
@@ -209,6 +229,11 @@ pub(crate) unsafe extern "C" fn alloc_mr_integrity(
     }
 }
 
+/// Frees an MR.
+///
+/// # Safety
+///
+/// As ib_core calls a verb: with valid pointers to what this device has made.
 pub(crate) unsafe extern "C" fn dereg_mr(
     raw: *mut bindings::ib_mr,
     _udata: *mut bindings::ib_udata,
