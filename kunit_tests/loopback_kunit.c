@@ -248,7 +248,8 @@ static int loopback_suite_init(struct kunit_suite *suite)
 
 	ret = rdma_rw_loopback_up(&loopback, &report);
 	if (ret)
-		pr_err("%s: no connection: %s\n", suite->name, report.text);
+		pr_err("%s: no connection: %s (%d)\n", suite->name, report.text,
+		       ret);
 	return ret;
 }
 
@@ -272,7 +273,7 @@ static void run(struct kunit *test, rdma_rw_loopback_body *body)
 	if (ret == RDMA_RW_LOOPBACK_SKIP)
 		kunit_skip(test, "%s", report.text);
 	if (ret)
-		KUNIT_FAIL(test, "%s", report.text);
+		KUNIT_FAIL(test, "%s (%d)", report.text, ret);
 }
 
 #define BODY(name)                                                           \

@@ -57,7 +57,9 @@ pub(crate) enum Failure {
     /// A work request completed with this status.
     Status(bindings::ib_wc_status),
     /// Something is not as it should be.
-    Text(Report),
+    Text(KBox<Report>),
+    /// There is no memory, perhaps not even for the text.
+    NoMemory,
 }
 
 /// How something went.
@@ -66,7 +68,9 @@ pub(crate) type Outcome<T = ()> = core::result::Result<T, Failure>;
 impl Failure {
     /// A failure that a text tells.
     pub(crate) fn text(args: fmt::Arguments<'_>) -> Self {
-        let mut report = Report::new();
+        let Ok(mut report) = KBox::new(Report::new(), GFP_KERNEL) else {
+            return Self::NoMemory;
+        };
 
         report.add(args);
         Self::Text(report)
@@ -79,21 +83,14 @@ impl Failure {
 
     /// Says where.
     pub(crate) fn at(self, place: fmt::Arguments<'_>) -> Self {
-        let mut report = Report::new();
-
-        match &self {
-            Self::Skip(_) => return self,
-            Self::Status(status) => report.add(fmt!("completion with status {status}")),
-            Self::Text(text) => {
-                // It was UTF-8 when it was written, but may have been cut.
-                report.add(fmt!(
-                    "{}",
-                    core::str::from_utf8(&text.text[..text.len]).unwrap_or("(cut)")
-                ))
+        match self {
+            Self::Skip(_) | Self::NoMemory => self,
+            Self::Status(status) => Self::text(fmt!("completion with status {status} ({place})")),
+            Self::Text(mut report) => {
+                report.add(fmt!(" ({place})"));
+                Self::Text(report)
             }
         }
-        report.add(fmt!(" ({place})"));
-        Self::Text(report)
     }
 }
 
@@ -105,7 +102,7 @@ impl From<Error> for Failure {
 
 impl From<kernel::alloc::AllocError> for Failure {
     fn from(_: kernel::alloc::AllocError) -> Self {
-        Self::text(fmt!("no memory"))
+        Self::NoMemory
     }
 }
 
@@ -128,21 +125,19 @@ pub(crate) unsafe fn give(
     report: *mut bindings::rdma_rw_loopback_report,
     outcome: Outcome,
 ) -> c_int {
-    let (text, ret) = match outcome {
+    let (failure, ret) = match outcome {
         Ok(()) => return 0,
-        Err(Failure::Skip(reason)) => {
-            let mut text = Report::new();
-
-            text.add(fmt!("{reason}"));
-            (text, bindings::RDMA_RW_LOOPBACK_SKIP as c_int)
-        }
+        Err(Failure::Skip(reason)) => (
+            Failure::text(fmt!("{reason}")),
+            bindings::RDMA_RW_LOOPBACK_SKIP as c_int,
+        ),
         Err(failure @ Failure::Status(_)) => {
-            let Failure::Text(text) = failure.at(fmt!("of a work request")) else {
-                return EINVAL.to_errno();
-            };
-            (text, EIO.to_errno())
+            (failure.at(fmt!("of a work request")), EIO.to_errno())
         }
-        Err(Failure::Text(text)) => (text, EIO.to_errno()),
+        Err(failure) => (failure, EIO.to_errno()),
+    };
+    let Failure::Text(text) = failure else {
+        return ENOMEM.to_errno();
     };
 
     // SAFETY: By this function's safety requirement. The line fits, with its zero.
