@@ -16,7 +16,6 @@
 #include <rdma/mr_pool.h>
 #include <rdma/rw.h>
 
-#include "cross.h"
 #include "differential.h"
 #include "loopback.h"
 #include "referee.h"

@@ -11,12 +11,16 @@ use core::ptr;
 
 use kernel::prelude::*;
 
+use crate::api::{
+    Api,
+    EXPORTED,
+    REFEREE, //
+};
 use crate::bindings;
 use crate::ctx::{
     atomically,
     chain,
     post_chain,
-    Api,
     Ctx,
     Dir,
     Tag, //
@@ -55,50 +59,6 @@ use Shape::{
     Pages, //
 };
 
-/// What ib_core exports.
-mod exported {
-    pub(super) use crate::bindings::{
-        rdma_rw_ctx_destroy as destroy,
-        rdma_rw_ctx_destroy_bvec as destroy_bvec,
-        rdma_rw_ctx_destroy_signature as destroy_signature,
-        rdma_rw_ctx_init as init,
-        rdma_rw_ctx_init_bvec as init_bvec,
-        rdma_rw_ctx_post as post,
-        rdma_rw_ctx_signature_init as signature_init,
-        rdma_rw_ctx_wrs as wrs, //
-    };
-}
-
-/// The C original.
-mod referee {
-    pub(super) use crate::bindings::{
-        cross_rdma_rw_ctx_destroy as destroy,
-        cross_rdma_rw_ctx_destroy_bvec as destroy_bvec,
-        cross_rdma_rw_ctx_destroy_signature as destroy_signature,
-        cross_rdma_rw_ctx_init as init,
-        cross_rdma_rw_ctx_init_bvec as init_bvec,
-        cross_rdma_rw_ctx_post as post,
-        cross_rdma_rw_ctx_signature_init as signature_init,
-        cross_rdma_rw_ctx_wrs as wrs, //
-    };
-}
-
-/// Functions of several implementations: who makes, who chains and posts, who releases.
-macro_rules! api {
-    ($makes:ident, $chains:ident, $releases:ident) => {
-        Api {
-            init: $makes::init,
-            init_bvec: $makes::init_bvec,
-            signature_init: $makes::signature_init,
-            wrs: $chains::wrs,
-            post: $chains::post,
-            destroy: $releases::destroy,
-            destroy_bvec: $releases::destroy_bvec,
-            destroy_signature: $releases::destroy_signature,
-        }
-    };
-}
-
 /// A combination of implementations.
 struct Crossing {
     name: &'static str,
@@ -120,7 +80,7 @@ macro_rules! crossing {
                 ", ",
                 stringify!($releases)
             ),
-            api: api!($makes, $chains, $releases),
+            api: Api::of(&$makes, &$chains, &$releases),
             all_c: $all_c,
             adopts: $adopts,
         }
@@ -128,14 +88,14 @@ macro_rules! crossing {
 }
 
 static CROSSINGS: [Crossing; 8] = [
-    crossing!(referee, referee, referee, true, false),
-    crossing!(exported, exported, exported, false, false),
-    crossing!(referee, referee, exported, true, true),
-    crossing!(referee, exported, referee, false, false),
-    crossing!(referee, exported, exported, false, true),
-    crossing!(exported, referee, referee, false, false),
-    crossing!(exported, referee, exported, false, false),
-    crossing!(exported, exported, referee, false, false),
+    crossing!(REFEREE, REFEREE, REFEREE, true, false),
+    crossing!(EXPORTED, EXPORTED, EXPORTED, false, false),
+    crossing!(REFEREE, REFEREE, EXPORTED, true, true),
+    crossing!(REFEREE, EXPORTED, REFEREE, false, false),
+    crossing!(REFEREE, EXPORTED, EXPORTED, false, true),
+    crossing!(EXPORTED, REFEREE, REFEREE, false, false),
+    crossing!(EXPORTED, REFEREE, EXPORTED, false, false),
+    crossing!(EXPORTED, EXPORTED, REFEREE, false, false),
 ];
 
 /// What the exported functions are.
@@ -367,7 +327,7 @@ pub(crate) fn crossed(test: &Test, kind: &Kind) -> Result {
     let mut memory = Memory::new(&rig, kind)?;
 
     // SAFETY: No context of the referee exists.
-    unsafe { bindings::cross_rdma_rw_set_force_mr(target.force_mr) };
+    unsafe { bindings::rdma_rw_referee_set_force_mr(target.force_mr) };
     for crossing in &CROSSINGS {
         if crossing.adopts && exported == Exported::Rust {
             continue;
@@ -517,7 +477,7 @@ pub(crate) fn crossed_again(test: &Test, case: &Failing) -> Result {
     let mut cqe: bindings::ib_cqe = unsafe { core::mem::zeroed() };
 
     // SAFETY: No context of the referee exists.
-    unsafe { bindings::cross_rdma_rw_set_force_mr(target.force_mr) };
+    unsafe { bindings::rdma_rw_referee_set_force_mr(target.force_mr) };
     // Three MRs that were never registered: a registration and a READ each.
     for stop in 0..6 {
         memory.data.poison();
@@ -538,7 +498,7 @@ pub(crate) fn crossed_again(test: &Test, case: &Failing) -> Result {
 
             // SAFETY: A context that was made for this queue pair.
             kernel::error::to_result(atomically(|| unsafe {
-                referee::post(raw, qp, 1, &mut cqe, none())
+                (REFEREE.post)(raw, qp, 1, &mut cqe, none())
             }))
         } else {
             ctx.post(&mut cqe, none())

@@ -12,110 +12,14 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
+use crate::api::{
+    Api,
+    EXPORTED, //
+};
 use crate::bindings;
 use crate::lists::SgList;
 use crate::mock::REMOTE_KEY;
 use crate::rig::Qp;
-
-/// The functions under test: those that ib_core exports, or others of the same types.
-#[derive(Clone, Copy)]
-pub(crate) struct Api {
-    /// `rdma_rw_ctx_init`.
-    pub(crate) init: unsafe extern "C" fn(
-        *mut bindings::rdma_rw_ctx,
-        *mut bindings::ib_qp,
-        u32,
-        *mut bindings::scatterlist,
-        u32,
-        u32,
-        u64,
-        u32,
-        bindings::dma_data_direction,
-    ) -> c_int,
-    /// `rdma_rw_ctx_init_bvec`.
-    pub(crate) init_bvec: unsafe extern "C" fn(
-        *mut bindings::rdma_rw_ctx,
-        *mut bindings::ib_qp,
-        u32,
-        *const bindings::bio_vec,
-        u32,
-        bindings::bvec_iter,
-        u64,
-        u32,
-        bindings::dma_data_direction,
-    ) -> c_int,
-    /// `rdma_rw_ctx_signature_init`.
-    pub(crate) signature_init: unsafe extern "C" fn(
-        *mut bindings::rdma_rw_ctx,
-        *mut bindings::ib_qp,
-        u32,
-        *mut bindings::scatterlist,
-        u32,
-        *mut bindings::scatterlist,
-        u32,
-        *mut bindings::ib_sig_attrs,
-        u64,
-        u32,
-        bindings::dma_data_direction,
-    ) -> c_int,
-    /// `rdma_rw_ctx_wrs`.
-    pub(crate) wrs: unsafe extern "C" fn(
-        *mut bindings::rdma_rw_ctx,
-        *mut bindings::ib_qp,
-        u32,
-        *mut bindings::ib_cqe,
-        *mut bindings::ib_send_wr,
-    ) -> *mut bindings::ib_send_wr,
-    /// `rdma_rw_ctx_post`.
-    pub(crate) post: unsafe extern "C" fn(
-        *mut bindings::rdma_rw_ctx,
-        *mut bindings::ib_qp,
-        u32,
-        *mut bindings::ib_cqe,
-        *mut bindings::ib_send_wr,
-    ) -> c_int,
-    /// `rdma_rw_ctx_destroy`.
-    pub(crate) destroy: unsafe extern "C" fn(
-        *mut bindings::rdma_rw_ctx,
-        *mut bindings::ib_qp,
-        u32,
-        *mut bindings::scatterlist,
-        u32,
-        bindings::dma_data_direction,
-    ),
-    /// `rdma_rw_ctx_destroy_bvec`.
-    pub(crate) destroy_bvec: unsafe extern "C" fn(
-        *mut bindings::rdma_rw_ctx,
-        *mut bindings::ib_qp,
-        u32,
-        *const bindings::bio_vec,
-        u32,
-        bindings::dma_data_direction,
-    ),
-    /// `rdma_rw_ctx_destroy_signature`.
-    pub(crate) destroy_signature: unsafe extern "C" fn(
-        *mut bindings::rdma_rw_ctx,
-        *mut bindings::ib_qp,
-        u32,
-        *mut bindings::scatterlist,
-        u32,
-        *mut bindings::scatterlist,
-        u32,
-        bindings::dma_data_direction,
-    ),
-}
-
-/// The functions that ib_core exports.
-pub(crate) static EXPORTED: Api = Api {
-    init: bindings::rdma_rw_ctx_init,
-    init_bvec: bindings::rdma_rw_ctx_init_bvec,
-    signature_init: bindings::rdma_rw_ctx_signature_init,
-    wrs: bindings::rdma_rw_ctx_wrs,
-    post: bindings::rdma_rw_ctx_post,
-    destroy: bindings::rdma_rw_ctx_destroy,
-    destroy_bvec: bindings::rdma_rw_ctx_destroy_bvec,
-    destroy_signature: bindings::rdma_rw_ctx_destroy_signature,
-};
 
 /// Direction of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

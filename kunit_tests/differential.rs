@@ -12,7 +12,7 @@
 //! down to a small one and printed.
 
 mod bindings;
-mod differential_api;
+mod api;
 mod differential_case;
 mod differential_deviations;
 mod differential_device;

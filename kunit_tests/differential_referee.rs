@@ -7,8 +7,8 @@ use core::ptr;
 
 use kernel::prelude::*;
 
+use crate::api::REFEREE;
 use crate::bindings;
-use crate::differential_api::REFEREE;
 use crate::differential_case::{
     Case,
     Entry,

@@ -10,12 +10,12 @@ use core::ptr;
 
 use kernel::prelude::*;
 
-use crate::bindings;
-use crate::differential_api::{
-    Api, //
+use crate::api::{
+    Api,
     EXPORTED,
-    REFEREE,
+    REFEREE, //
 };
+use crate::bindings;
 use crate::differential_case::{
     Case,
     Config,

@@ -6,7 +6,7 @@ use core::mem::MaybeUninit;
 use core::ptr;
 
 use crate::bindings;
-use crate::differential_api::Api;
+use crate::api::Api;
 use crate::differential_case::Case;
 use crate::differential_deviations::{
     d2,

@@ -6,6 +6,7 @@
 //! this one. [`mock`] is the device that they run on, [`rig`] a queue pair of it, [`lists`] local
 //! memory and [`ctx`] a context; the other modules are suites, which `suites.c` lists.
 
+mod api;
 mod bindings;
 mod cross;
 mod ctx;

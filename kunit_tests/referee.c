@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The kernel tree's own rw.c, compiled a second time. Nothing of it is
- * changed but the names of its functions, which are not exported either, and
- * that its parameter is set by a function.
+ * The kernel tree's own rw.c, compiled a second time, as a module of its own.
+ * Nothing of it is changed but the names of its functions.
  */
 #include <linux/dma-mapping.h>
 #include <linux/export.h>
-#include <linux/moduleparam.h>
+#include <linux/module.h>
 
 #define rdma_rw_ctx_init		c_rdma_rw_ctx_init
 #define rdma_rw_ctx_init_bvec		c_rdma_rw_ctx_init_bvec
@@ -22,13 +21,6 @@
 #define rdma_rw_init_mrs		c_rdma_rw_init_mrs
 #define rdma_rw_cleanup_mrs		c_rdma_rw_cleanup_mrs
 
-#undef EXPORT_SYMBOL
-#define EXPORT_SYMBOL(name)
-#undef module_param_named
-#define module_param_named(name, value, type, perm)
-#undef MODULE_PARM_DESC
-#define MODULE_PARM_DESC(name, description)
-
 static bool refuse_iova;
 
 static bool try_iova(struct device *dev, struct dma_iova_state *state,
@@ -42,14 +34,24 @@ static bool try_iova(struct device *dev, struct dma_iova_state *state,
 /* From drivers/infiniband/core of the tree that this is built in. */
 #include "rw.c"
 
+/* What rw.c has for ib_core alone. */
+EXPORT_SYMBOL_GPL(rdma_rw_init_qp);
+EXPORT_SYMBOL_GPL(rdma_rw_init_mrs);
+EXPORT_SYMBOL_GPL(rdma_rw_cleanup_mrs);
+
 void rdma_rw_referee_set_force_mr(bool force_mr);
 void rdma_rw_referee_set_force_mr(bool force_mr)
 {
 	rdma_rw_force_mr = force_mr;
 }
+EXPORT_SYMBOL_GPL(rdma_rw_referee_set_force_mr);
 
 void rdma_rw_referee_refuse_iova(bool refuse);
 void rdma_rw_referee_refuse_iova(bool refuse)
 {
 	refuse_iova = refuse;
 }
+EXPORT_SYMBOL_GPL(rdma_rw_referee_refuse_iova);
+
+MODULE_DESCRIPTION("The C original of the RDMA READ/WRITE API, for tests");
+MODULE_LICENSE("GPL");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The kernel tree's own rw.c under other names: the C original as the referee
- * of the differential suite, whichever implementation ib_core has.
+ * The kernel tree's own rw.c under other names: the C original beside what
+ * ib_core exports, whichever implementation that is.
  */
 #ifndef _RDMA_RW_REFEREE_H
 #define _RDMA_RW_REFEREE_H

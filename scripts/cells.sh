@@ -5,8 +5,11 @@
 # runs scripts/guest/ulp-ULP.sh and leaves figures, NAME=VALUE, in the file
 # `record` of its results. Source it after lib.sh.
 
-# The cells that ran: ULP DEV IMPL VERDICT [REASON].
+# The cells: ULP DEV IMPL, and once they are judged VERDICT [REASON].
 CELLS=()
+
+# What has passed and failed besides.
+PASSED=0 FAILED=0
 
 # Faults of the software stack that no implementation can help: "ULP DEV", and
 # the reason; and what the job says when it is that fault.
@@ -29,41 +32,50 @@ figure() {
 	printf '%s\n' "${value:-0}"
 }
 
-# cell ULP DEV IMPL [OPTION...]: runs one cell; the options are guest-run's.
-# Its verdict is pass, fail, or known where it fails as KNOWN says that it does.
+# cell ULP DEV IMPL [OPTION...]: runs one cell, beside others; the options are
+# guest-run's.
 cell() {
-	local ulp=$1 dev=$2 impl=$3 name=$1-$2-$3 verdict=fail reason='' status=0 start=$SECONDS
+	local ulp=$1 dev=$2 impl=$3 name=$1-$2-$3
 	shift 3
-	step "$ulp over $dev, rdma_rw in ${impl^}"
-	"$CLONE/scripts/guest-run" --kernel "$STAGE/bzImage" --modules "$STAGE/lib/modules" \
+	CELLS+=("$ulp $dev $impl")
+	beside "$CELLS_OUT/$name" "$ulp over $dev, rdma_rw in ${impl^}" \
+		"$CLONE/scripts/guest-run" --kernel "$STAGE/bzImage" --modules "$STAGE/lib/modules" \
 		--ib-core "$STAGE/ib_core-$impl.ko" --script "$CLONE/scripts/guest/ulp-$ulp.sh" \
-		--env "DEV=$dev" --env "IMPL=$impl" --name "$name" --out "$CELLS_OUT" "$@" || status=$?
-	if ((status == 0)) && [[ $(figure "$name" impl) != "$impl" || $(figure "$name" device) != "$dev" ]]; then
-		reason="the guest ran something else"
-	elif ((status == 0)); then
-		verdict=pass
-	elif ((status == 1)) && [[ -n ${KNOWN["$ulp $dev"]:-} ]] && fails_everywhere "$ulp" "$dev" &&
-		grep -qE "${KNOWN_SIGN["$ulp $dev"]}" "$CELLS_OUT/$name/job.log"; then
-		verdict=known
-		reason=${KNOWN["$ulp $dev"]}
-	else
-		reason="status $status"
-		# What the job said, if the guest lived to bring it home.
-		if [[ -f $CELLS_OUT/$name/job.log ]] && grep -q '^==> FAILED: ' "$CELLS_OUT/$name/job.log"; then
-			reason=$(sed -n '/^==> FAILED: /{ s///p; q }' "$CELLS_OUT/$name/job.log")
-		fi
-	fi
-	note "$verdict after $(mmss $((SECONDS - start)))"
-	CELLS+=("$ulp $dev $impl $verdict $reason")
+		--env "DEV=$dev" --env "IMPL=$impl" --name "$name" --out "$CELLS_OUT" "$@"
 }
 
-# fails_everywhere ULP DEV: whether no implementation has passed the cell.
+# status ULP DEV IMPL: what its guest ended with.
+status() { cat "$CELLS_OUT/$1-$2-$3.status" 2>/dev/null || echo none; }
+
+# judge ULP DEV IMPL: prints the verdict, and the reason if it is not pass: fail,
+# or known where it fails as KNOWN says that it does.
+judge() {
+	local ulp=$1 dev=$2 name=$1-$2-$3 status log
+	status=$(status "$@")
+	log=$CELLS_OUT/$name/job.log
+	if [[ $status == 0 ]]; then
+		if [[ $(figure "$name" impl) == "$3" && $(figure "$name" device) == "$dev" ]]; then
+			echo pass
+		else
+			echo "fail the guest ran something else"
+		fi
+	elif [[ $status == 1 && -n ${KNOWN["$ulp $dev"]:-} ]] && fails_everywhere "$ulp" "$dev" &&
+		grep -qE "${KNOWN_SIGN["$ulp $dev"]}" "$log"; then
+		echo "known ${KNOWN["$ulp $dev"]}"
+	elif [[ -f $log ]] && grep -q '^==> FAILED: ' "$log"; then
+		# What the job said, if the guest lived to bring it home.
+		echo "fail $(sed -n '/^==> FAILED: /{ s///p; q }' "$log")"
+	else
+		echo "fail status $status"
+	fi
+}
+
+# fails_everywhere ULP DEV: whether no implementation passes the cell.
 fails_everywhere() {
-	local cell ulp dev verdict
-	for cell in "${CELLS[@]}"; do
-		read -r ulp dev _ verdict _ <<<"$cell"
-		[[ "$ulp $dev $verdict" != "$1 $2 pass" ]] || return 1
-	done
+	local ulp dev impl
+	while read -r ulp dev impl _; do
+		[[ "$ulp $dev" != "$1 $2" || $(status "$ulp" "$dev" "$impl") != 0 ]] || return 1
+	done < <(printf '%s\n' "${CELLS[@]}")
 }
 
 # in_mib BYTES
@@ -130,9 +142,16 @@ cells_json() {
 	} >"$1"
 }
 
-# cells_end: the table, the JSON and the verdict of the whole.
+# cells_end: waits for the cells; the table, the JSON and the verdict of the
+# whole.
 cells_end() {
-	local cell passed=0 failed=0 known=0 verdict
+	local cell n=0 passed=$PASSED failed=$FAILED known=0 verdict
+	wait
+	for cell in "${CELLS[@]}"; do
+		# shellcheck disable=SC2086 # its three words
+		CELLS[n]="$cell $(judge $cell)"
+		n=$((n + 1))
+	done
 	cells_table
 	cells_json "$CELLS_OUT/results.json"
 	for cell in "${CELLS[@]}"; do

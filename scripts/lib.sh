@@ -138,6 +138,62 @@ stamp() {
 	mv -f "$1.part" "$1"
 }
 
+# ----------------------------------------------------------- User Mode Linux
+
+# kernel_ended_well LOG: whether a kernel of User Mode Linux has come to its end
+# without a complaint.
+kernel_ended_well() {
+	grep -q 'reboot: System halted' "$1" &&
+		! grep -E 'WARNING: |\bBUG\b|Kernel panic|UBSAN|KASAN|list_(add|del) corruption' "$1" >&2
+}
+
+# --------------------------------------------------------------- side by side
+
+# Guests that run at a time: one for each processor, as far as there is memory.
+GUESTS=${GUESTS:-$(awk -v most="$(nproc)" '
+	$1 == "MemAvailable:" { n = int($2 / (3.5 * 1048576)) }
+	END { print (n < 1 ? 1 : (n > most ? most : n)) }' /proc/meminfo)}
+
+BESIDE=() SLOTS=
+
+# beside FILE TEXT CMD...: runs CMD in the background, once there is room for a
+# guest more; what it prints goes to FILE.log, and its status to FILE.status.
+# CMD is a program, or a function that ends in `exec`. `wait` waits for all of
+# them; they end when the script does.
+beside() {
+	local file=$1 text=$2 fifo
+	shift 2
+	if [[ -z $SLOTS ]]; then
+		# A pipe that holds a byte for each free place.
+		fifo=$(mktemp -u "$CACHE/tmp/slots.XXXXXX")
+		mkfifo "$fifo"
+		exec {SLOTS}<>"$fifo"
+		rm "$fifo"
+		printf "%${GUESTS}s" '' >&"$SLOTS"
+		trap end_beside EXIT
+	fi
+	IFS= read -rN 1 -u "$SLOTS"
+	(
+		start=$SECONDS status=0
+		step "$text"
+		"$@" >"$file.log" </dev/null &
+		pid=$!
+		trap 'kill "$pid"' TERM
+		wait "$pid" || status=$?
+		echo "$status" >"$file.status"
+		note "$text: ended with $status after $(mmss $((SECONDS - start)))"
+		printf ' ' >&"$SLOTS"
+	) &
+	BESIDE+=($!)
+}
+# shellcheck disable=SC2317 # called by the trap
+end_beside() {
+	local pid
+	for pid in "${BESIDE[@]}"; do
+		kill "$pid" 2>/dev/null || :
+	done
+}
+
 # ----------------------------------------------------------------- progress
 
 # Reads standard input, a pipe of which the script holds the other end, until
@@ -314,9 +370,14 @@ kernel_dir() {
 	for dir in "$CACHE/linux-$version" "$CACHE/linux-$version-"*; do
 		if [[ -f $dir/complete ]]; then
 			KERNEL=$dir
-						KERNEL_IN=/cache/${dir##*/}
+			KERNEL_IN=/cache/${dir##*/}
 			return 0
 		fi
 	done
 	return 1
+}
+
+# stock_kernel: whether the cache has Debian's own build of that kernel, too.
+stock_kernel() {
+	[[ -n $(find "$KERNEL/stock" -maxdepth 4 -path '*/usr/lib/modules/*' 2>/dev/null) ]]
 }
