@@ -2,7 +2,10 @@
 
 //! The two implementations: what ib_core exports, and the C original.
 
-#![allow(dead_code, reason = "two crates share this file, and neither uses all of it")]
+#![allow(
+    dead_code,
+    reason = "two crates share this file, and neither uses all of it"
+)]
 
 use kernel::prelude::*;
 

@@ -11,8 +11,8 @@
 //! A case is made from a seed and its number, so that it can be had again. One that fails is cut
 //! down to a small one and printed.
 
-mod bindings;
 mod api;
+mod bindings;
 mod differential_case;
 mod differential_deviations;
 mod differential_device;

@@ -5,8 +5,8 @@
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use crate::bindings;
 use crate::api::Api;
+use crate::bindings;
 use crate::differential_case::Case;
 use crate::differential_deviations::{
     d2,

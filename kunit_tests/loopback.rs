@@ -686,13 +686,18 @@ macro_rules! bodies {
     ($($body:ident)*) => {
         ::kernel::macros::paste! {
             $(
+                /// The case, as C calls it.
+                ///
+                /// # Safety
+                ///
+                /// That of [`run`].
                 #[no_mangle]
                 unsafe extern "C" fn [<rdma_rw_loopback_ $body>](
                     this: *mut bindings::rdma_rw_loopback,
                     case: *const Case,
                     report: *mut bindings::rdma_rw_loopback_report,
                 ) -> c_int {
-                    // SAFETY: `loopback_kunit.c` hands over what is asked for.
+                    // SAFETY: By this function's safety requirement.
                     unsafe { run(this, case, report, $body) }
                 }
             )*
@@ -702,22 +707,32 @@ macro_rules! bodies {
 
 bodies! { transfer offset siw_offset chained in_flight qp_error paths }
 
+/// Connects a device with itself.
+///
+/// # Safety
+///
+/// `this` and `report` must be writable.
 #[no_mangle]
 unsafe extern "C" fn rdma_rw_loopback_up(
     this: *mut *mut bindings::rdma_rw_loopback,
     report: *mut bindings::rdma_rw_loopback_report,
 ) -> c_int {
     let outcome = Loopback::new().map(|new| {
-        // SAFETY: The caller hands over a place for a pointer.
+        // SAFETY: By this function's safety requirement.
         unsafe { *this = KBox::into_raw(new).cast() };
     });
 
-    // SAFETY: The caller hands over a report.
+    // SAFETY: By this function's safety requirement.
     unsafe { loopback_report::give(report, outcome) }
 }
 
+/// Takes the connection down.
+///
+/// # Safety
+///
+/// `this` must come from [`rdma_rw_loopback_up`], for the last time.
 #[no_mangle]
 unsafe extern "C" fn rdma_rw_loopback_down(this: *mut bindings::rdma_rw_loopback) {
-    // SAFETY: The caller hands over what `rdma_rw_loopback_up` has made, for the last time.
+    // SAFETY: By this function's safety requirement.
     drop(unsafe { KBox::from_raw(this.cast::<Loopback>()) });
 }

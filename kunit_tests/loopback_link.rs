@@ -102,8 +102,12 @@ impl Notice {
 }
 
 /// What a completion queue calls for a [`Notice`].
+///
+/// # Safety
+///
+/// `wc` must be a completion whose entry is the one of a notice that still waits.
 unsafe extern "C" fn notice_done(_cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
-    // SAFETY: The entry is the one of a notice, whose owner waits.
+    // SAFETY: By this function's safety requirement.
     unsafe {
         let cqe = (*wc).__bindgen_anon_1.wr_cqe;
         let this = cqe.byte_sub(offset_of!(Notice, cqe)).cast::<Notice>();
@@ -128,11 +132,16 @@ struct Side {
 }
 
 /// What rdma_cm calls.
+///
+/// # Safety
+///
+/// The context of `id` must be its side, and of an incoming id that of the listening one; `event`
+/// must be valid.
 unsafe extern "C" fn side_event(
     id: *mut bindings::rdma_cm_id,
     event: *mut bindings::rdma_cm_event,
 ) -> c_int {
-    // SAFETY: The context of an id is its side, and of an incoming id that of the listening one.
+    // SAFETY: By this function's safety requirement.
     unsafe {
         let side = (*id).context.cast::<Side>();
         let event = (*event).event;
@@ -434,7 +443,7 @@ impl Link {
 
     /// Makes the server ready for a message.
     pub(crate) fn post_recv(&mut self, notice: &Notice) -> Outcome {
-        let mut wr = bindings::ib_recv_wr {
+        let wr = bindings::ib_recv_wr {
             __bindgen_anon_1: bindings::ib_recv_wr__bindgen_ty_1 {
                 wr_cqe: notice.as_raw(),
             },
@@ -444,7 +453,7 @@ impl Link {
         };
 
         // SAFETY: The QP is valid, and so is the memory.
-        to_result(unsafe { bindings::rdma_rw_loopback_post_recv(self.server.qp(), &mut wr) })
+        to_result(unsafe { bindings::rdma_rw_loopback_post_recv(self.server.qp(), &wr) })
             .map_err(|e| Failure::from_error("ib_post_recv", e))
     }
 

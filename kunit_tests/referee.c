@@ -33,20 +33,19 @@ static bool try_iova(struct device *dev, struct dma_iova_state *state,
 
 /* From drivers/infiniband/core of the tree that this is built in. */
 #include "rw.c"
+#include "referee.h"
 
 /* What rw.c has for ib_core alone. */
 EXPORT_SYMBOL_GPL(rdma_rw_init_qp);
 EXPORT_SYMBOL_GPL(rdma_rw_init_mrs);
 EXPORT_SYMBOL_GPL(rdma_rw_cleanup_mrs);
 
-void rdma_rw_referee_set_force_mr(bool force_mr);
 void rdma_rw_referee_set_force_mr(bool force_mr)
 {
 	rdma_rw_force_mr = force_mr;
 }
 EXPORT_SYMBOL_GPL(rdma_rw_referee_set_force_mr);
 
-void rdma_rw_referee_refuse_iova(bool refuse);
 void rdma_rw_referee_refuse_iova(bool refuse)
 {
 	refuse_iova = refuse;
