@@ -3,7 +3,7 @@
 #
 # NFS over RDMA: knfsd exports a file system, the client of the same guest
 # mounts it as v3 and as v4.2, with small and with large transfers.
-# Environment: IMPL, DEV, FILE_MIB, FAULTS.
+# Environment: IMPL, DEV, FILE_MIB, FAULTS; VERSIONS, if not both.
 # shellcheck source=scripts/guest/lib.sh
 . /payload/guest/lib.sh
 
@@ -71,7 +71,7 @@ server_up
 paths_start
 rust_calls round 3 65536 1
 # Small transfers of large files take long and show nothing new.
-for version in 3 4.2; do
+for version in ${VERSIONS:-3 4.2}; do
 	round "$version" 4096 1
 	round "$version" 65536 4
 	round "$version" 1048576 "$FILE_MIB"
