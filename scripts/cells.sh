@@ -17,7 +17,7 @@ declare -A KNOWN=() KNOWN_SIGN=()
 
 # cells_begin NAME: builds the kernel; results go to OUT/NAME.
 cells_begin() {
-	STAGE=$("$CLONE/scripts/build" test)
+	STAGE=$("$CLONE/scripts/build" "$FLAVOUR")
 	"$CLONE/scripts/guest-root" >/dev/null
 	out_dir
 	CELLS_OUT=$OUT/$1

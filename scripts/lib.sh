@@ -16,6 +16,12 @@ OUT=${OUT:-}
 # The Debian suite of the build root and of the guest root.
 SUITE=trixie
 
+# The kernels that run, of scripts/configs, and how many times longer than usual
+# they may take: scripts/sanitize has others.
+FLAVOUR=${FLAVOUR:-test}
+UM_FLAVOUR=${UM_FLAVOUR:-um}
+SLOW=${SLOW:-1}
+
 # Number of jobs of a build.
 JOBS=${JOBS:-$(nproc)}
 
