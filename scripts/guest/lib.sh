@@ -425,7 +425,15 @@ faults() {
 	[[ ${FAULTS:-} ]] || return 0
 	fault killed "$1" kill_load no_fault
 	fault link "$1" link_down link_up
-	(($# == 1)) || fault target "$1" "$2" "$3"
+	(($# > 1)) || return 0
+	# Where a QP of siw's fails with requests in flight, it can lose one, and
+	# nvmet and isert wait for it for ever, over C as well.
+	if [[ $DEV == siw ]]; then
+		step "fault: target: left out, since siw loses what is in flight"
+		record fault_target=0
+		return
+	fi
+	fault target "$1" "$2" "$3"
 }
 
 # ------------------------------------------------------------------ backstores
