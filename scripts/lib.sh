@@ -106,14 +106,15 @@ unlock() {
 	unset "LOCKS[$1]"
 }
 
-# unlocked CMD...: runs CMD without the descriptors of our locks.
-unlocked() (
+# unlocked CMD...: becomes CMD, without the descriptors of our locks: to be run
+# in the background.
+unlocked() {
 	local fd
 	for fd in "${LOCKS[@]}"; do
 		exec {fd}>&-
 	done
 	exec "$@"
-)
+}
 
 # A directory is made as DIR.part and renamed when it is whole: where DIR
 # exists, it is complete. The caller holds a lock.
