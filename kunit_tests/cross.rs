@@ -39,6 +39,7 @@ use crate::lists::{
 use crate::mock::{
     Dma,
     Profile,
+    PAGE,
     REMOTE_ADDR, //
 };
 use crate::rig::{
@@ -63,15 +64,23 @@ use Shape::{
 struct Crossing {
     name: &'static str,
     api: Api,
-    /// C makes and C chains.
-    all_c: bool,
-    /// What is exported is to release what C has made.
-    adopts: bool,
+    /// The referee makes.
+    referee_makes: bool,
+    /// The referee chains.
+    referee_chains: bool,
+    /// The referee releases.
+    referee_releases: bool,
 }
 
 /// A combination by its three implementations.
 macro_rules! crossing {
-    ($makes:ident, $chains:ident, $releases:ident, $all_c:expr, $adopts:expr) => {
+    (@is_referee REFEREE) => {
+        true
+    };
+    (@is_referee EXPORTED) => {
+        false
+    };
+    ($makes:ident, $chains:ident, $releases:ident) => {
         Crossing {
             name: concat!(
                 stringify!($makes),
@@ -81,21 +90,22 @@ macro_rules! crossing {
                 stringify!($releases)
             ),
             api: Api::of(&$makes, &$chains, &$releases),
-            all_c: $all_c,
-            adopts: $adopts,
+            referee_makes: crossing!(@is_referee $makes),
+            referee_chains: crossing!(@is_referee $chains),
+            referee_releases: crossing!(@is_referee $releases),
         }
     };
 }
 
 static CROSSINGS: [Crossing; 8] = [
-    crossing!(REFEREE, REFEREE, REFEREE, true, false),
-    crossing!(EXPORTED, EXPORTED, EXPORTED, false, false),
-    crossing!(REFEREE, REFEREE, EXPORTED, true, true),
-    crossing!(REFEREE, EXPORTED, REFEREE, false, false),
-    crossing!(REFEREE, EXPORTED, EXPORTED, false, true),
-    crossing!(EXPORTED, REFEREE, REFEREE, false, false),
-    crossing!(EXPORTED, REFEREE, EXPORTED, false, false),
-    crossing!(EXPORTED, EXPORTED, REFEREE, false, false),
+    crossing!(REFEREE, REFEREE, REFEREE),
+    crossing!(EXPORTED, EXPORTED, EXPORTED),
+    crossing!(REFEREE, REFEREE, EXPORTED),
+    crossing!(REFEREE, EXPORTED, REFEREE),
+    crossing!(REFEREE, EXPORTED, EXPORTED),
+    crossing!(EXPORTED, REFEREE, REFEREE),
+    crossing!(EXPORTED, REFEREE, EXPORTED),
+    crossing!(EXPORTED, EXPORTED, REFEREE),
 ];
 
 /// What the exported functions are.
@@ -145,6 +155,17 @@ enum Form {
     Signature,
 }
 
+/// What C makes of the memory of a kind of context.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum InC {
+    /// The same.
+    Same,
+    /// An error, `EINVAL`.
+    Refused,
+    /// What no test should see: a complaint of the kernel, or of the device.
+    Untried,
+}
+
 /// A kind of context.
 pub(crate) struct Kind {
     name: &'static str,
@@ -155,6 +176,9 @@ pub(crate) struct Kind {
     tag: Tag,
     /// With `force_mr`.
     forced: Tag,
+    in_c: InC,
+    /// Entries at the end of the memory that are not transferred.
+    spare: u32,
 }
 
 impl Param for Kind {
@@ -181,6 +205,28 @@ const fn kind(
             Form::Signature => Tag::Signature,
             Form::Sg | Form::Bvec => Tag::Mr,
         },
+        in_c: InC::Same,
+        spare: 0,
+    }
+}
+
+impl Kind {
+    /// Over memory that C refuses: what it never makes, it has to chain and release.
+    const fn refused(mut self) -> Self {
+        self.in_c = InC::Refused;
+        self
+    }
+
+    /// Over memory that C is better not asked to make a context of.
+    const fn untried(mut self) -> Self {
+        self.in_c = InC::Untried;
+        self
+    }
+
+    /// With so many entries at the end of the memory that are not transferred.
+    const fn spare(mut self, entries: u32) -> Self {
+        self.spare = entries;
+        self
     }
 }
 
@@ -189,6 +235,11 @@ const SIW: Profile = Profile::SIW.mr_pages(2);
 const MLX5: Profile = Profile::MLX5;
 /// DMA that knows all mappings.
 const OURS: Dma = Dma::Ours { coalesce: false };
+/// The same, making one entry of adjacent pages.
+const COALESCED: Dma = Dma::Ours { coalesce: true };
+
+/// Entries with gaps between them.
+const GAPS: Shape = Each(4, (512, 512));
 
 const SG_WRITE: (Dir, Form) = (Write, Form::Sg);
 const SG_READ: (Dir, Form) = (Read, Form::Sg);
@@ -225,6 +276,25 @@ pub(crate) static KINDS: &[Kind] = &[
     kind("IOMMU: bvec, range, READ", RXE.dma(Dma::Pci), BVEC_READ, Pages(9), Tag::Iova),
     kind("IOMMU: sg, MR", Profile::SIW.dma(Dma::Pci), SG_READ, Pages(5), Tag::Mr),
     kind("IOMMU: bvec, MR", Profile::SIW.dma(Dma::Pci), BVEC_READ, Pages(5), Tag::Mr),
+    // An array that is longer than its transfer: C releases as many SGEs as it has entries.
+    kind("D8: bvec, multi", RXE, BVEC_READ, Pages(40), Tag::Multi).spare(7).untried(),
+    kind("D8: DMA: bvec, multi", RXE.dma(OURS), BVEC_WRITE, Pages(40), Tag::Multi)
+        .spare(7)
+        .untried(),
+    kind("D8: DMA: bvec, MR", SIW.dma(OURS), BVEC_READ, Pages(6), Tag::Mr).spare(1).untried(),
+    // Entries of more pages than an MR has.
+    kind("D11: sg, MR", SIW, SG_READ, Each(2, (0, 3 * PAGE)), Tag::Mr).refused(),
+    kind("D11: DMA: bvec, MR", SIW.dma(OURS), BVEC_READ, Each(2, (0, 3 * PAGE)), Tag::Mr).refused(),
+    kind("D11: IOMMU: sg, MR", SIW.dma(Dma::Pci), SG_READ, Pages(5), Tag::Mr).refused(),
+    kind("D11: IOMMU: bvec, MR", SIW.dma(Dma::Pci), BVEC_READ, Pages(5), Tag::Mr).refused(),
+    // Entries that do not end or begin with a page.
+    kind("D12: sg, MR", Profile::SIW, SG_READ, GAPS, Tag::Mr).refused(),
+    kind("D12: DMA: bvec, MR", Profile::SIW.dma(OURS), BVEC_READ, GAPS, Tag::Mr).refused(),
+    // No range takes them.
+    kind("D13: IOMMU: bvec, multi", RXE.dma(Dma::Pci), BVEC_WRITE, GAPS, Tag::Multi).untried(),
+    // Entries that DMA makes fewer.
+    kind("D15: signature", MLX5.pi_pages(4).dma(COALESCED), SIG_WRITE, Pages(8), Tag::Signature)
+        .refused(),
 ];
 
 /// What becomes of a context between its init and its destroy.
@@ -249,6 +319,8 @@ const PI: u32 = 8;
 /// Local memory, and what it is handed over as.
 struct Memory<'a> {
     data: Local<'a>,
+    /// Bytes of it that are transferred.
+    len: u64,
     list: SgList,
     bvecs: KVVec<bindings::bio_vec>,
     prot: SgList,
@@ -259,6 +331,7 @@ struct Memory<'a> {
 impl<'a> Memory<'a> {
     fn new(rig: &'a Rig, kind: &Kind) -> Result<Self> {
         let data = Local::new(&rig.mock, kind.shape)?;
+        let spare = data.len() / u64::from(data.nents()) * u64::from(kind.spare);
         // CAST: Tests do not move that much.
         let prot_len = data.len() as u32 / INTERVAL * PI;
         let prot = Local::new(&rig.mock, Each(1, (0, prot_len.max(PI))))?;
@@ -266,6 +339,7 @@ impl<'a> Memory<'a> {
         Ok(Self {
             list: data.sg()?,
             bvecs: data.bvecs()?,
+            len: data.len() - spare,
             data,
             prot: prot.sg()?,
             prot_len: prot_len.into(),
@@ -280,7 +354,7 @@ fn make(ctx: &mut Ctx<'_>, kind: &Kind, memory: &Memory<'_>) -> Result<u32> {
         Form::Sg => ctx.init(&memory.list, 0, REMOTE_ADDR, kind.dir),
         Form::Bvec => ctx.init_bvec(
             &memory.bvecs,
-            bvec_iter(0, 0, memory.data.len()),
+            bvec_iter(0, 0, memory.len),
             REMOTE_ADDR,
             kind.dir,
         ),
@@ -324,23 +398,57 @@ pub(crate) fn crossed(test: &Test, kind: &Kind) -> Result {
     let Some(rig) = rig(kind)? else {
         return test.skip(c"this kernel or machine has no such DMA");
     };
+    if kind.in_c == InC::Untried && exported == Exported::C {
+        return test.skip(c"rw.c makes something else of that");
+    }
+    if kind.spare != 0 && exported == Exported::Rust {
+        return test.skip(c"ib_core has no C beside it that looks at all of the array");
+    }
     let mut memory = Memory::new(&rig, kind)?;
 
     // SAFETY: No context of the referee exists.
     unsafe { bindings::rdma_rw_referee_set_force_mr(target.force_mr) };
     for crossing in &CROSSINGS {
-        if crossing.adopts && exported == Exported::Rust {
+        let c_makes = crossing.referee_makes || exported == Exported::C;
+        let c_chains = crossing.referee_chains || exported == Exported::C;
+
+        match kind.in_c {
+            InC::Refused if c_makes => {
+                refused(test, &rig, kind, &memory, crossing)?;
+                continue;
+            }
+            InC::Untried if c_makes => continue,
+            InC::Same | InC::Refused | InC::Untried => {}
+        }
+        if crossing.referee_makes && !crossing.referee_releases && exported == Exported::Rust {
             continue;
         }
         // Where all that counts is C, a READ names an old key to be invalidated.
-        rig.mock
-            .invalidate_by_sge(crossing.all_c || exported == Exported::C);
+        rig.mock.invalidate_by_sge(c_makes && c_chains);
         for life in [Life::Idle, Life::Run, Life::Posted] {
             live(test, &rig, kind, &mut memory, crossing, life)?;
         }
     }
     drop(memory);
     rig.finish(test);
+    Ok(())
+}
+
+/// A context that C does not make.
+fn refused(
+    test: &Test,
+    rig: &Rig,
+    kind: &Kind,
+    memory: &Memory<'_>,
+    crossing: &'static Crossing,
+) -> Result {
+    let mut ctx = Ctx::of(&crossing.api, &rig.qp)?;
+    let made = make(&mut ctx, kind, memory);
+
+    test.expect(
+        made == Err(EINVAL),
+        fmt!("{}: it is {made:?} in C", crossing.name),
+    );
     Ok(())
 }
 
@@ -354,7 +462,7 @@ fn live(
     life: Life,
 ) -> Result {
     let tag = target::get()?.pick((kind.tag, kind.forced));
-    let len = memory.data.len();
+    let len = memory.len;
     let on_wire = match kind.form {
         Form::Signature => len + memory.prot_len,
         Form::Sg | Form::Bvec => len,

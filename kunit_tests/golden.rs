@@ -206,6 +206,8 @@ const fn gaps(mrs: u32) -> Want {
     }
 }
 const AGAIN: Want = Want::Fails(EAGAIN);
+/// The same of memory that C refuses.
+const NO_MR_LEFT: Want = Want::Rust(&AGAIN);
 use Want::{
     Iova,
     Mr,
@@ -437,6 +439,11 @@ pub(crate) static TRANSFER_IOMMU: &[Golden] = &[
     sg("odd entries", MLX5_PCI, Write, (ODD, 0), Multi(&[4]), gaps(4)),
     sg("siw READ of 17", SIW_PCI, Read, (Pages(17), 7), Mr(1), Mr(1)),
     sg("siw READ, pool empty", SIW_PCI, Read, (Pages(17), 0), AGAIN, AGAIN).pool(0),
+    sg("D11: 5 pages become 1", SIW_PCI.mr_pages(2), Read, (Pages(5), 0), gaps(3), gaps(3)),
+    sg("D11: 5 pages, offset", SIW_PCI.mr_pages(2), Read, (Pages(5), 5000), gaps(2), gaps(2)),
+    sg("D11: pool of 2 of 3", SIW_PCI.mr_pages(2), Read, (Pages(5), 0), NO_MR_LEFT, NO_MR_LEFT).pool(2),
+    bvec("D11: bvec, 5 pages become 1", SIW_PCI.mr_pages(2), Read, Pages(5), gaps(3), gaps(3)),
+    bvec("D11: bvec, 40 pages become 3", MLX5_PCI.mr_pages(8), Write, Pages(40), Iova, gaps(5)),
     bvec("bvec WRITE of 1", MLX5_PCI, Write, Each(1, (77, 1000)), Single, Mr(1)),
     bvec("bvec WRITE of 2 pages", MLX5_PCI, Write, Pages(2), Iova, Mr(1)),
     bvec("bvec READ of 256 pages", MLX5_PCI, Read, Pages(256), Iova, Mr(1)),
