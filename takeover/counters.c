@@ -106,6 +106,17 @@ u64 takeover_counters_made(void)
 	return made;
 }
 
+s64 takeover_counters_alive(void)
+{
+	s64 alive = 0;
+	int cpu, i;
+
+	for_each_possible_cpu(cpu)
+		for (i = 0; i < ARRAY_SIZE(paths); i++)
+			alive += per_cpu(tally, cpu).alive[i];
+	return alive;
+}
+
 static int contexts_show(struct seq_file *file, void *unused)
 {
 	time64_t since = READ_ONCE(settled_at);

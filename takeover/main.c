@@ -203,8 +203,8 @@ static void pre_unpatch(struct klp_object *obj)
 static void post_unpatch(struct klp_object *obj)
 {
 	WRITE_ONCE(state, GIVEN_BACK);
-	pr_info("RDMA READ and WRITE are ib_core's again, after %llu contexts\n",
-		takeover_counters_made());
+	pr_info("RDMA READ and WRITE are ib_core's again, after %llu contexts, with %lld for it to release\n",
+		takeover_counters_made(), takeover_counters_alive());
 }
 
 static struct klp_object objs[] = {

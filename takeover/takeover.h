@@ -51,5 +51,6 @@ void takeover_counters_exit(void);
 void takeover_counters_start(void);
 void takeover_counters_settled(void);
 u64 takeover_counters_made(void);
+s64 takeover_counters_alive(void);
 
 #endif

@@ -25,6 +25,12 @@ slabs() {
 	awk '$1 ~ /^kmalloc-[0-9]/ { print $1, $2 }' /proc/slabinfo | sort >"$RESULTS/$1"
 }
 
+# returned: contexts of Rust's that C got to release, as the kernel log tells.
+returned() {
+	dmesg | sed -nE 's/.*rdma_rw: .*, with ([0-9]+) for it to release$/\1/p' |
+		awk '{ n += $1 } END { print n + 0 }'
+}
+
 # mrs: the MRs of the device.
 mrs() { rdma -j resource show dev0 | jq '.[0].mr'; }
 
@@ -102,6 +108,7 @@ done
 traffic_stop
 slabs slabs-before
 mrs_before=$(mrs)
+returned_before=$(returned)
 
 step "$ROUNDS rounds"
 made=0 adopted=0 forced_mrs=0 opened_by_c=0 opened_by_rust=0
@@ -109,24 +116,25 @@ traffic_start "$MIB" "$DISK0" "$DISK1"
 for ((n = 1; n <= ROUNDS; n++)); do
 	round "$n"
 	traffic_figures
-	((n % 10)) || step "round $n: $made contexts in Rust, $adopted of C ended there; $((VERIFIED >> 20)) MiB verified"
+	((n % 10)) || step "round $n: $made contexts in Rust, where $adopted of C's ended; $((VERIFIED >> 20)) MiB verified"
 done
 traffic_stop
 slabs slabs-after
 mrs_after=$(mrs)
 errors=$(errors)
+returned=$(($(returned) - returned_before))
 
 host_down
 target_down
 unload nvme-core
 rdma_down
 
-record rounds="$ROUNDS" made="$made" adopted="$adopted" forced_mrs="$forced_mrs" \
+record rounds="$ROUNDS" made="$made" adopted="$adopted" returned="$returned" forced_mrs="$forced_mrs" \
 	opened_by_c="$opened_by_c" opened_by_rust="$opened_by_rust" errors="$errors" \
 	mrs_before="$mrs_before" mrs_after="$mrs_after"
 require "errors == 0" "made >= 64 * rounds" "mrs_before == mrs_after"
 # A long run meets each of these; a short one may not.
-((ROUNDS < 20)) || require "adopted > 0" "forced_mrs > 0" "opened_by_c > 0" "opened_by_rust > 0"
+((ROUNDS < 20)) || require "adopted > 0" "returned > 0" "forced_mrs > 0" "opened_by_c > 0" "opened_by_rust > 0"
 
 # What leaks once a round has a cache that grows by that.
 worst=$(join "$RESULTS/slabs-before" "$RESULTS/slabs-after" |
