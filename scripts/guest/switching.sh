@@ -11,10 +11,12 @@ CONTEXTS=/sys/kernel/debug/rdma_rw/contexts
 # stock_functions: whether ib_core's own functions serve the API.
 stock_functions() { [[ ! -d /sys/module/rdma_rw && ! -d /sys/kernel/livepatch/rdma_rw ]]; }
 
+in_charge() { [[ $(</sys/module/rdma_rw/parameters/state) == active ]]; }
+
 # take_over [PARAMETER...]: loads the module and waits until it is in charge.
 take_over() {
 	insmod "$MODULE" "$@"
-	wait_for 120 "taking over" grep -qx active /sys/module/rdma_rw/parameters/state
+	wait_for 120 "taking over" in_charge
 }
 
 # give_back: disables and unloads it.
@@ -27,11 +29,20 @@ give_back() {
 }
 
 # contexts COLUMN [PATH]: what the module has counted: made, alive or adopted.
+# Without a process for it, each of which takes long among all the traffic.
 contexts() {
-	awk -v column="$1" -v path="${2:-}" '
-		$1 == "path" { for (i = 1; i <= NF; i++) if ($i == column) at = i; next }
-		at && (path == "" || $1 == path) { n += $at }
-		END { print n + 0 }' "$CONTEXTS"
+	local column=$1 path=${2:-} at='' n=0 i
+	local -a word
+	while read -ra word; do
+		if [[ ${word[0]} == path ]]; then
+			for i in "${!word[@]}"; do
+				[[ ${word[i]} != "$column" ]] || at=$i
+			done
+		elif [[ $at && (-z $path || ${word[0]} == "$path") ]]; then
+			n=$((n + word[at]))
+		fi
+	done <"$CONTEXTS"
+	echo "$n"
 }
 
 # contexts_rise N: waits until the module has made N contexts more.
