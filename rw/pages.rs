@@ -15,7 +15,31 @@ use crate::bindings;
 const LINEAR: bool = cfg!(CONFIG_64BIT)
     && cfg!(any(CONFIG_FLATMEM, CONFIG_SPARSEMEM_VMEMMAP))
     && !cfg!(any(CONFIG_KASAN_SW_TAGS, CONFIG_KASAN_HW_TAGS))
-    && size_of::<bindings::page>().is_power_of_two();
+    && SIZE_SHIFT <= kernel::page::PAGE_SHIFT as u32;
+
+/// The power of two in the size of a `struct page`.
+const SIZE_SHIFT: u32 = size_of::<bindings::page>().trailing_zeros();
+
+/// What undoes a multiplication by the odd rest of that size, modulo 2^64.
+const INVERSE: u64 = inverse(size_of::<bindings::page>() as u64 >> SIZE_SHIFT);
+
+/// Inverse of an odd number modulo 2^64.
+const fn inverse(odd: u64) -> u64 {
+    // Every odd number is its own inverse modulo 8, and each step doubles the bits that are right.
+    let mut inverse = odd;
+    let mut bits = 3;
+
+    while bits < u64::BITS {
+        inverse = inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)));
+        bits *= 2;
+    }
+    inverse
+}
+
+const _: () = assert!(
+    (size_of::<bindings::page>() as u64).wrapping_mul(INVERSE) == 1 << SIZE_SHIFT,
+    "the inverse is none"
+);
 
 /// The constant of that function; 0 before its first use.
 ///
@@ -94,11 +118,15 @@ impl Pages {
         base
     }
 
-    /// How far a page's address lies from the constant. What is wrapped or shifted out is the same
-    /// for all pages, or does not count in an address.
+    /// How far a page's address lies from the constant.
+    ///
+    /// Pointers to two pages are a multiple of the size apart, which the inverse turns into the
+    /// number of pages, times a power of two; so their distances are that number of pages apart.
     #[inline]
     fn distance(page: *const bindings::page) -> u64 {
-        (page as u64 >> size_of::<bindings::page>().trailing_zeros()) << kernel::page::PAGE_SHIFT
+        (page as u64)
+            .wrapping_mul(INVERSE)
+            .wrapping_shl((kernel::page::PAGE_SHIFT as u32).wrapping_sub(SIZE_SHIFT))
     }
 
     /// The device that the pages will be mapped for, if any.
