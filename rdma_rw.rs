@@ -90,70 +90,193 @@ fn init_direction(dir: bindings::dma_data_direction) -> Result<Direction> {
     dir.ok_or(EINVAL)
 }
 
-/// [`rdma_rw_ctx_init`] for any transfer.
+/// Defines what the exported inits hand over to where they do not make a context at once, or find
+/// the arguments wrong.
 ///
-/// Takes what that took, and in the same places, so that nothing has to be moved or kept.
-///
-/// # Safety
-///
-/// As there.
-#[inline(never)]
-unsafe extern "C" fn init_sg(
-    ctx: *mut bindings::rdma_rw_ctx,
-    qp: *mut bindings::ib_qp,
-    port_num: u32,
-    sg: *mut bindings::scatterlist,
-    sg_cnt: u32,
-    sg_offset: u32,
-    remote_addr: u64,
-    rkey: u32,
-    dir: bindings::dma_data_direction,
-) -> c_int {
-    from_result(|| {
-        let dir = init_direction(dir)?;
-        // SAFETY: The caller promises a list of `sg_cnt` entries, or null.
-        let source = unsafe { SgSource::from_raw(sg, sg_cnt)? };
-        // SAFETY: The caller promises writable memory that stays in place.
-        let slot = unsafe { Slot::from_raw(ctx) };
-        // SAFETY: The caller promises a valid QP.
-        let qp = unsafe { Qp::from_raw(qp) };
-        let transfer = Transfer::new(qp, port_num, Remote::new(remote_addr, rkey), dir);
+/// Each function takes what the exported one takes, and in the same places, so that nothing has to
+/// be moved or kept.
+macro_rules! inits {
+    ($(
+        $(#[$attr:meta])*
+        unsafe fn $name:ident($($arg:ident: $ty:ty),* $(,)?) = |$transfer:ident, $slot:ident|
+        $body:block
+    )*) => {
+        $(
+            $(#[$attr])*
+            ///
+            /// # Safety
+            ///
+            /// As for the exported function.
+            #[inline(never)]
+            unsafe extern "C" fn $name(
+                ctx: *mut bindings::rdma_rw_ctx,
+                qp: *mut bindings::ib_qp,
+                port_num: u32,
+                $($arg: $ty,)*
+                remote_addr: u64,
+                rkey: u32,
+                dir: bindings::dma_data_direction,
+            ) -> c_int {
+                from_result(|| {
+                    let dir = init_direction(dir)?;
+                    // SAFETY: The caller promises writable memory that stays in place.
+                    let $slot = unsafe { Slot::from_raw(ctx) };
+                    // SAFETY: The caller promises a valid QP.
+                    let qp = unsafe { Qp::from_raw(qp) };
+                    let remote = Remote::new(remote_addr, rkey);
+                    let $transfer = Transfer::new(qp, port_num, remote, dir);
 
-        transfer.init_sg(slot, source, sg_offset)
-    })
+                    $body
+                })
+            }
+        )*
+    };
 }
 
-/// [`rdma_rw_ctx_init_bvec`] for any transfer.
-///
-/// Takes what that took, and in the same places, so that nothing has to be moved or kept.
+inits! {
+    /// [`rdma_rw_ctx_init`] on a device that works with kernel addresses, where MRs are no must.
+    unsafe fn init_sg(
+        sg: *mut bindings::scatterlist,
+        sg_cnt: u32,
+        sg_offset: u32,
+    ) = |transfer, slot| {
+        // SAFETY: The caller promises a list of `sg_cnt` entries, or null.
+        let list = unsafe { SgSource::from_raw(sg, sg_cnt)? };
+
+        transfer.init_sg(slot, list, sg_offset)
+    }
+
+    /// [`rdma_rw_ctx_init`] on a device that does DMA, where MRs are no must.
+    unsafe fn init_sg_mapped(
+        sg: *mut bindings::scatterlist,
+        sg_cnt: u32,
+        sg_offset: u32,
+    ) = |transfer, slot| {
+        // SAFETY: The caller promises a list of `sg_cnt` entries, or null.
+        let list = unsafe { SgSource::from_raw(sg, sg_cnt)? };
+
+        transfer.init_sg_mapped(slot, list, sg_offset)
+    }
+
+    /// [`rdma_rw_ctx_init`] where MRs are a must.
+    unsafe fn init_sg_registered(
+        sg: *mut bindings::scatterlist,
+        sg_cnt: u32,
+        sg_offset: u32,
+    ) = |transfer, slot| {
+        // SAFETY: The caller promises a list of `sg_cnt` entries, or null.
+        let list = unsafe { SgSource::from_raw(sg, sg_cnt)? };
+
+        transfer.init_sg_registered(slot, list, sg_offset)
+    }
+
+    /// [`rdma_rw_ctx_init_bvec`] on a device that works with kernel addresses, where MRs are no
+    /// must.
+    unsafe fn init_bvec(
+        bvecs: *const bindings::bio_vec,
+        nr_bvec: u32,
+        iter: bindings::bvec_iter,
+    ) = |transfer, slot| {
+        // SAFETY: The caller promises an array of `nr_bvec` entries, or null.
+        let source = unsafe { BvecSource::from_raw(bvecs, nr_bvec, iter)? };
+
+        transfer.init_bvec(slot, source)
+    }
+
+    /// [`rdma_rw_ctx_init_bvec`] on a device that does DMA, where MRs are no must.
+    unsafe fn init_bvec_mapped(
+        bvecs: *const bindings::bio_vec,
+        nr_bvec: u32,
+        iter: bindings::bvec_iter,
+    ) = |transfer, slot| {
+        // SAFETY: The caller promises an array of `nr_bvec` entries, or null.
+        let source = unsafe { BvecSource::from_raw(bvecs, nr_bvec, iter)? };
+
+        transfer.init_bvec_mapped(slot, source)
+    }
+
+    /// [`rdma_rw_ctx_init_bvec`] where MRs are a must.
+    unsafe fn init_bvec_registered(
+        bvecs: *const bindings::bio_vec,
+        nr_bvec: u32,
+        iter: bindings::bvec_iter,
+    ) = |transfer, slot| {
+        // SAFETY: The caller promises an array of `nr_bvec` entries, or null.
+        let source = unsafe { BvecSource::from_raw(bvecs, nr_bvec, iter)? };
+
+        transfer.init_bvec_registered(slot, source)
+    }
+}
+
+/// [`rdma_rw_ctx_wrs`] for any context.
 ///
 /// # Safety
 ///
 /// As there.
 #[inline(never)]
-unsafe extern "C" fn init_bvec(
+unsafe extern "C" fn wrs(
+    ctx: *mut bindings::rdma_rw_ctx,
+    _qp: *mut bindings::ib_qp,
+    _port_num: u32,
+    cqe: *mut bindings::ib_cqe,
+    chain_wr: *mut bindings::ib_send_wr,
+) -> *mut bindings::ib_send_wr {
+    // SAFETY: The caller promises a context.
+    let Some(ctx) = (unsafe { Context::from_raw(ctx) }) else {
+        return chain_wr;
+    };
+
+    match Completion::from_raw(cqe, chain_wr) {
+        Some(completion) => ctx.chain_wrs(completion),
+        None => {
+            warn_on_once!(true);
+            ctx.chain_wrs_unheard()
+        }
+    }
+}
+
+/// [`rdma_rw_ctx_destroy`] for any context.
+///
+/// # Safety
+///
+/// As there.
+#[inline(never)]
+unsafe extern "C" fn destroy(
     ctx: *mut bindings::rdma_rw_ctx,
     qp: *mut bindings::ib_qp,
-    port_num: u32,
-    bvecs: *const bindings::bio_vec,
-    nr_bvec: u32,
-    iter: bindings::bvec_iter,
-    remote_addr: u64,
-    rkey: u32,
+    _port_num: u32,
+    sg: *mut bindings::scatterlist,
+    sg_cnt: u32,
     dir: bindings::dma_data_direction,
-) -> c_int {
-    from_result(|| {
-        let dir = init_direction(dir)?;
-        // SAFETY: The caller promises an array of `nr_bvec` entries, or null.
-        let source = unsafe { BvecSource::from_raw(bvecs, nr_bvec, iter)? };
-        // SAFETY: The caller promises writable memory that stays in place.
-        let slot = unsafe { Slot::from_raw(ctx) };
-        // SAFETY: The caller promises a valid QP.
-        let qp = unsafe { Qp::from_raw(qp) };
-        let transfer = Transfer::new(qp, port_num, Remote::new(remote_addr, rkey), dir);
+) {
+    // SAFETY: The caller promises a context that the device is done with, and its QP.
+    if let (Some(ctx), qp) = unsafe { (Context::from_raw(ctx), Qp::from_raw(qp)) } {
+        let dir = destroy_direction(&ctx, dir);
+        // SAFETY: The caller promises the list of the context's init.
+        unsafe { ctx.destroy_sg(qp, (sg, sg_cnt), dir) };
+    }
+}
 
-        transfer.init_bvec(slot, source)
-    })
+/// [`rdma_rw_ctx_destroy_bvec`] for any context.
+///
+/// # Safety
+///
+/// As there.
+#[inline(never)]
+unsafe extern "C" fn destroy_bvec(
+    ctx: *mut bindings::rdma_rw_ctx,
+    qp: *mut bindings::ib_qp,
+    _port_num: u32,
+    _bvecs: *const bindings::bio_vec,
+    nr_bvec: u32,
+    dir: bindings::dma_data_direction,
+) {
+    // SAFETY: The caller promises a context that the device is done with, and its QP.
+    if let (Some(ctx), qp) = unsafe { (Context::from_raw(ctx), Qp::from_raw(qp)) } {
+        let dir = destroy_direction(&ctx, dir);
+        // SAFETY: The caller promises the number of the context's init.
+        unsafe { ctx.destroy_bvec(qp, nr_bvec, dir) };
+    }
 }
 
 c_abi! {
@@ -204,14 +327,47 @@ c_abi! {
             )
         };
 
-        if let (Some(dir), Ok(list)) = (Direction::from_raw(dir), list) {
-            let transfer = Transfer::new(qp, port_num, Remote::new(remote_addr, rkey), dir);
+        if let (Some(way), Ok(list)) = (Direction::from_raw(dir), list) {
+            let transfer = Transfer::new(qp, port_num, Remote::new(remote_addr, rkey), way);
+            let qp = qp.as_raw();
 
+            if transfer.requires_mr() {
+                // SAFETY: By this function's own safety requirements.
+                return unsafe {
+                    init_sg_registered(
+                        ctx,
+                        qp,
+                        port_num,
+                        sg,
+                        sg_cnt,
+                        sg_offset,
+                        remote_addr,
+                        rkey,
+                        dir,
+                    )
+                };
+            }
+            if transfer.needs_dma() {
+                // SAFETY: As above.
+                return unsafe {
+                    init_sg_mapped(
+                        ctx,
+                        qp,
+                        port_num,
+                        sg,
+                        sg_cnt,
+                        sg_offset,
+                        remote_addr,
+                        rkey,
+                        dir,
+                    )
+                };
+            }
             if let Some(count) = transfer.init_sg_at_once(slot, list, sg_offset) {
                 return count;
             }
         }
-        // SAFETY: By this function's own safety requirements.
+        // SAFETY: As above.
         unsafe {
             init_sg(
                 ctx,
@@ -274,14 +430,47 @@ c_abi! {
             )
         };
 
-        if let (Some(dir), Some(piece)) = (Direction::from_raw(dir), piece) {
-            let transfer = Transfer::new(qp, port_num, Remote::new(remote_addr, rkey), dir);
+        if let Some(way) = Direction::from_raw(dir) {
+            let transfer = Transfer::new(qp, port_num, Remote::new(remote_addr, rkey), way);
+            let qp = qp.as_raw();
 
-            if let Some(count) = transfer.init_bvec_at_once(slot, piece) {
+            if transfer.requires_mr() {
+                // SAFETY: By this function's own safety requirements.
+                return unsafe {
+                    init_bvec_registered(
+                        ctx,
+                        qp,
+                        port_num,
+                        bvecs,
+                        nr_bvec,
+                        iter,
+                        remote_addr,
+                        rkey,
+                        dir,
+                    )
+                };
+            }
+            if transfer.needs_dma() {
+                // SAFETY: As above.
+                return unsafe {
+                    init_bvec_mapped(
+                        ctx,
+                        qp,
+                        port_num,
+                        bvecs,
+                        nr_bvec,
+                        iter,
+                        remote_addr,
+                        rkey,
+                        dir,
+                    )
+                };
+            }
+            if let Some(count) = piece.and_then(|piece| transfer.init_bvec_at_once(slot, piece)) {
                 return count;
             }
         }
-        // SAFETY: By this function's own safety requirements.
+        // SAFETY: As above.
         unsafe {
             init_bvec(
                 ctx,
@@ -386,19 +575,16 @@ c_abi! {
         cqe: *mut bindings::ib_cqe,
         chain_wr: *mut bindings::ib_send_wr,
     ) -> *mut bindings::ib_send_wr {
-        let _ = (qp, port_num);
         // SAFETY: The caller promises a context.
-        let Some(ctx) = (unsafe { Context::from_raw(ctx) }) else {
-            return chain_wr;
-        };
+        let wr = unsafe { Context::only_wr(ctx) };
 
-        match Completion::from_raw(cqe, chain_wr) {
-            Some(completion) => ctx.chain_wrs(completion),
-            None => {
-                warn_on_once!(true);
-                ctx.chain_wrs_unheard()
-            }
+        if let (Some(wr), Some(completion)) = (wr, Completion::from_raw(cqe, chain_wr)) {
+            // SAFETY: The work request is that of the context.
+            unsafe { completion.end_chain(wr) };
+            return wr;
         }
+        // SAFETY: By this function's own safety requirements.
+        unsafe { wrs(ctx, qp, port_num, cqe, chain_wr) }
     }
 
     /// Posts a context's work requests to its QP.
@@ -466,12 +652,13 @@ c_abi! {
         sg_cnt: u32,
         dir: bindings::dma_data_direction,
     ) {
-        let _ = port_num;
         // SAFETY: The caller promises a context that the device is done with, and its QP.
-        if let (Some(ctx), qp) = unsafe { (Context::from_raw(ctx), Qp::from_raw(qp)) } {
-            let dir = destroy_direction(&ctx, dir);
-            // SAFETY: The caller promises the list of the context's init.
-            unsafe { ctx.destroy_sg(qp, (sg, sg_cnt), dir) };
+        unsafe {
+            if Direction::from_raw(dir).is_none()
+                || !Context::release_at_once(ctx, Qp::from_raw(qp), true)
+            {
+                destroy(ctx, qp, port_num, sg, sg_cnt, dir);
+            }
         }
     }
 
@@ -499,12 +686,13 @@ c_abi! {
         nr_bvec: u32,
         dir: bindings::dma_data_direction,
     ) {
-        let _ = (port_num, bvecs);
         // SAFETY: The caller promises a context that the device is done with, and its QP.
-        if let (Some(ctx), qp) = unsafe { (Context::from_raw(ctx), Qp::from_raw(qp)) } {
-            let dir = destroy_direction(&ctx, dir);
-            // SAFETY: The caller promises that the device is done with the context.
-            unsafe { ctx.destroy_bvec(qp, nr_bvec, dir) };
+        unsafe {
+            if Direction::from_raw(dir).is_none()
+                || !Context::release_at_once(ctx, Qp::from_raw(qp), false)
+            {
+                destroy_bvec(ctx, qp, port_num, bvecs, nr_bvec, dir);
+            }
         }
     }
 

@@ -22,6 +22,8 @@ extern bool rdma_rw_force_mr;
 int rdma_rw_c_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,
 			const struct ib_send_wr **bad_wr);
 void *rdma_rw_c_kmalloc(size_t size);
+void *rdma_rw_c_kzalloc(size_t size);
+void *rdma_rw_c_alloc_regs(u32 nr);
 u64 rdma_rw_c_page_phys(const struct page *page);
 u64 rdma_rw_c_page_virt(const struct page *page);
 

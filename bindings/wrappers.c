@@ -16,6 +16,19 @@ void *rdma_rw_c_kmalloc(size_t size)
 	return kmalloc(size, GFP_KERNEL);
 }
 
+void *rdma_rw_c_kzalloc(size_t size)
+{
+	return kzalloc(size, GFP_KERNEL);
+}
+
+/* Most contexts have one registration, whose size need not be looked up. */
+void *rdma_rw_c_alloc_regs(u32 nr)
+{
+	if (nr == 1)
+		return kzalloc_obj(struct rdma_rw_reg_ctx);
+	return kzalloc_objs(struct rdma_rw_reg_ctx, nr);
+}
+
 u64 rdma_rw_c_page_phys(const struct page *page)
 {
 	return page_to_phys(page);

@@ -5,7 +5,8 @@
 //! by the C original in all combinations.
 //!
 //! The module that takes over from C knows all of these. The form within ib_core has no C beside
-//! it, and takes every context that it is to release for one of its own.
+//! it: it takes every context that it is to release for one of its own, and writes some in a way
+//! that C does not know.
 
 use core::ptr;
 
@@ -70,6 +71,13 @@ struct Crossing {
     referee_chains: bool,
     /// The referee releases.
     referee_releases: bool,
+}
+
+impl Crossing {
+    /// Whether both have a part in it.
+    fn is_mixed(&self) -> bool {
+        self.referee_makes != self.referee_chains || self.referee_chains != self.referee_releases
+    }
 }
 
 /// A combination by its three implementations.
@@ -408,6 +416,12 @@ pub(crate) fn crossed(test: &Test, kind: &Kind) -> Result {
 
     // SAFETY: No context of the referee exists.
     unsafe { bindings::rdma_rw_referee_set_force_mr(target.force_mr) };
+    // What the form within ib_core writes as C does not.
+    let alone = match target.pick((kind.tag, kind.forced)) {
+        Tag::Single | Tag::Multi => true,
+        Tag::Mr => kind.form == Form::Bvec,
+        _ => false,
+    };
     for crossing in &CROSSINGS {
         let c_makes = crossing.referee_makes || exported == Exported::C;
         let c_chains = crossing.referee_chains || exported == Exported::C;
@@ -420,7 +434,8 @@ pub(crate) fn crossed(test: &Test, kind: &Kind) -> Result {
             InC::Untried if c_makes => continue,
             InC::Same | InC::Refused | InC::Untried => {}
         }
-        if crossing.referee_makes && !crossing.referee_releases && exported == Exported::Rust {
+        let adopts = crossing.referee_makes && !crossing.referee_releases;
+        if exported == Exported::Rust && (adopts || crossing.is_mixed() && alone) {
             continue;
         }
         // Where all that counts is C, a READ names an old key to be invalidated.

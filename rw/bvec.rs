@@ -2,21 +2,22 @@
 
 //! Arrays of `bio_vec`: the caller's, a cursor over them, and their mapping piece by piece.
 
-use core::mem::MaybeUninit;
+use core::mem::{
+    self,
+    MaybeUninit, //
+};
 use core::slice;
 
 use kernel::prelude::*;
 
 use super::{
+    ctx::OWN_FORMS,
     dma::{
         self,
         unmap_sges,
         Segment, //
     },
-    multi::{
-        Filled,
-        Segments, //
-    },
+    multi::Segments,
     pages::Pages,
     Device,
     Direction, //
@@ -172,21 +173,35 @@ impl BvecSource<'_> {
     /// # Errors
     ///
     /// `EINVAL` where the array ends before all bytes are done.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next_piece(&mut self) -> Result<Option<Piece>> {
+        let done = mem::take(&mut self.done);
+
+        self.next_behind(done)
+    }
+
+    /// [`BvecSource::next_piece`] where no byte of the next entry is done.
+    #[inline(always)]
+    pub(super) fn next_whole(&mut self) -> Result<Option<Piece>> {
+        self.next_behind(0)
+    }
+
+    /// The next piece, where `done` bytes of the next entry are done.
+    #[inline(always)]
+    fn next_behind(&mut self, mut done: u32) -> Result<Option<Piece>> {
         while self.left != 0 {
             let (bvec, rest) = self.bvecs.split_first().ok_or(EINVAL)?;
             let piece = Piece {
                 page: bvec.bv_page,
-                offset: bvec.bv_offset.wrapping_add(self.done),
+                offset: bvec.bv_offset.wrapping_add(done),
                 // By the type invariant there are not more bytes done than there are.
-                len: bvec.bv_len.wrapping_sub(self.done).min(self.left),
+                len: bvec.bv_len.wrapping_sub(done).min(self.left),
             };
 
             // A piece ends where its entry or the whole transfer does: the entry is done with.
             self.bvecs = rest;
-            self.done = 0;
             self.left = self.left.wrapping_sub(piece.len);
+            done = 0;
             if piece.len != 0 {
                 return Ok(Some(piece));
             }
@@ -195,12 +210,19 @@ impl BvecSource<'_> {
     }
 }
 
-/// The pieces of a transfer, each mapped as it is reached: by the DMA API, or where the device
-/// works with kernel addresses, not at all.
+/// The pieces of a transfer as segments, each mapped as it is reached: by the DMA API, or where the
+/// device works with kernel addresses, not at all.
+///
+/// # Invariants
+///
+/// No byte of the first of the entries that are left is done.
 pub(super) struct MappedPieces<'a, const DMA: bool> {
     pages: Pages,
     dir: Direction,
     source: BvecSource<'a>,
+    /// What comes before that, not mapped yet; of length 0 at the end.
+    next: Segment,
+    result: Result,
 }
 
 impl<'a, const DMA: bool> MappedPieces<'a, DMA> {
@@ -209,22 +231,28 @@ impl<'a, const DMA: bool> MappedPieces<'a, DMA> {
     /// # Errors
     ///
     /// `EINVAL` where there are none.
-    #[inline]
-    pub(super) fn new(device: &'a Device, dir: Direction, source: BvecSource<'a>) -> Result<Self> {
-        let page = source.bvecs.first().ok_or(EINVAL)?.bv_page;
+    #[inline(always)]
+    pub(super) fn new(
+        device: &'a Device,
+        dir: Direction,
+        mut source: BvecSource<'a>,
+    ) -> Result<Self> {
+        let first = source.next_piece()?.ok_or(EINVAL)?;
+        let pages = Pages::new(device, first.page);
 
+        // INVARIANT: A piece ends where its entry does.
         Ok(Self {
-            pages: Pages::new(device, page),
+            next: first.segment(&pages),
+            pages,
             dir,
             source,
+            result: Ok(()),
         })
     }
 
-    /// Maps a piece.
+    /// Maps a segment.
     #[inline(always)]
-    fn map(&self, piece: Piece) -> Result<Segment> {
-        let segment = piece.segment(&self.pages);
-
+    fn map(&self, segment: Segment) -> Result<Segment> {
         if DMA {
             dma::map(self.pages.dma_device(), self.dir, segment)
         } else {
@@ -235,93 +263,100 @@ impl<'a, const DMA: bool> MappedPieces<'a, DMA> {
 
 // SAFETY: The SGEs are written one after the other, and counted.
 unsafe impl<const DMA: bool> Segments for MappedPieces<'_, DMA> {
+    const EXACT: bool = false;
+
     // C frees `map.sges` alone of such a context, and finds the mappings there.
-    const SGES_FIRST: bool = true;
+    const SGES_FIRST: bool = !OWN_FORMS;
 
     // An entry of the array has one piece at the most.
-    #[inline]
+    #[inline(always)]
     fn bound(&self) -> u32 {
-        #[cfg(rdma_rw_takeover)]
-        {
-            // As many as C looks at, those before the first one that is used included.
-            self.source.nr_array
-        }
-        #[cfg(not(rdma_rw_takeover))]
-        {
-            self.source.nr_bvecs()
-        }
+        // Where the array is too short, the end of it is still to be found.
+        let more = if self.source.left == 0 {
+            0
+        } else {
+            self.source.nr_bvecs().max(1)
+        };
+
+        // What comes next is of an entry that is not counted any more.
+        more.wrapping_add(u32::from(self.next.len != 0))
     }
 
-    #[inline]
-    fn only(&mut self) -> Result<Option<Segment>> {
-        let mut rest = self.source.clone();
+    // As many as C looks at, those before the first one that is used included.
+    #[cfg(rdma_rw_takeover)]
+    fn room(&self, _nr: u32) -> u32 {
+        self.source.nr_array
+    }
 
-        match rest.next_piece()? {
-            Some(piece) if rest.left == 0 => self.map(piece).map(Some),
-            _ => Ok(None),
-        }
+    #[inline(always)]
+    fn only(&mut self) -> Result<Segment> {
+        self.map(self.next)
     }
 
     // Out of line, so that the loop has all registers.
     #[inline(never)]
-    fn fill(&mut self, sges: &mut [MaybeUninit<bindings::ib_sge>], lkey: u32) -> Filled {
+    fn fill(&mut self, sges: &mut [MaybeUninit<bindings::ib_sge>], lkey: u32) -> (usize, u64) {
         // What is written may lie anywhere, as far as the compiler knows, but not in here.
         let mut source = self.source.clone();
-        let mut filled = Filled {
-            nr: 0,
-            len: 0,
-            result: Ok(()),
-        };
+        let mut next = self.next;
+        let mut nr = 0usize;
+        let mut len = 0u64;
 
         for sge in sges {
-            let segment = match source.next_piece() {
-                Ok(Some(piece)) => self.map(piece),
-                Ok(None) => break,
-                Err(e) => Err(e),
-            };
+            if next.len == 0 {
+                break;
+            }
 
-            match segment {
-                Ok(segment) => {
-                    sge.write(segment.sge(lkey));
-                    // Not more than there are SGEs, and a transfer has a length of 32 bits.
-                    filled.nr = filled.nr.wrapping_add(1);
-                    filled.len = filled.len.wrapping_add(u64::from(segment.len));
-                }
+            let segment = match self.map(next) {
+                Ok(segment) => segment,
                 Err(e) => {
-                    filled.result = Err(e);
+                    self.result = Err(e);
                     break;
                 }
-            }
+            };
+
+            sge.write(segment.sge(lkey));
+            // Not more than there are SGEs, and a transfer has a length of 32 bits.
+            nr = nr.wrapping_add(1);
+            len = len.wrapping_add(u64::from(segment.len));
+            next = match source.next_whole() {
+                Ok(Some(piece)) => piece.segment(&self.pages),
+                Ok(None) => Segment { addr: 0, len: 0 },
+                Err(e) => {
+                    self.result = Err(e);
+                    break;
+                }
+            };
         }
+        self.next = next;
         self.source = source;
-        filled
+        (nr, len)
     }
 
-    #[inline]
-    fn finish(&self) -> Result {
-        if self.source.left == 0 {
-            Ok(())
-        } else {
-            Err(EINVAL)
-        }
+    #[inline(always)]
+    fn result(&self) -> Result {
+        self.result
     }
 
     #[cfg(rdma_rw_takeover)]
     fn spare(&mut self) -> Result<Segment> {
         // SAFETY: The page is there as long as this code is.
         let page = unsafe { bindings::rdma_rw_c_spare_page() };
-
-        self.map(Piece {
+        let piece = Piece {
             page,
             offset: 0,
             // CAST: 64 KiB at most.
             len: kernel::page::PAGE_SIZE as u32,
-        })
+        };
+
+        self.map(piece.segment(&self.pages))
     }
 
-    #[inline]
+    #[inline(always)]
     fn undo(&self, sges: &[bindings::ib_sge]) {
-        // SAFETY: These are the segments that `fill` mapped, and no context has them yet.
-        unsafe { unmap_sges(self.pages.dma_device(), self.dir, sges) };
+        if DMA {
+            // SAFETY: These are the segments that `fill` mapped, and no context has them yet.
+            unsafe { unmap_sges(self.pages.dma_device(), self.dir, sges) };
+        }
     }
 }

@@ -3,7 +3,12 @@
 //! The context in its caller's memory: writing it, chaining and posting it, and taking it apart.
 
 use core::marker::PhantomData;
-use core::mem::size_of;
+use core::mem::{
+    self,
+    offset_of,
+    size_of,
+    MaybeUninit, //
+};
 use core::ptr::{
     self,
     NonNull, //
@@ -63,7 +68,7 @@ impl Completion {
     ///
     /// `last` must be valid.
     #[inline(always)]
-    unsafe fn end_chain(self, last: *mut bindings::ib_send_wr) {
+    pub(crate) unsafe fn end_chain(self, last: *mut bindings::ib_send_wr) {
         // SAFETY: By this function's safety requirement.
         unsafe {
             match self {
@@ -109,27 +114,124 @@ impl Tag {
     }
 }
 
+/// Whether contexts are this implementation's alone. Else C may chain and release them, and takes
+/// them for what its own init makes.
+pub(super) const OWN_FORMS: bool = !cfg!(rdma_rw_takeover);
+
+/// What a context begins with: `nr_ops` and `type`, and the room behind the latter.
+#[repr(C)]
+struct Head {
+    nr_ops: u32,
+    tag: u8,
+    rest: [u8; HEAD_REST],
+}
+
+/// Bytes between `type` and the union.
+const HEAD_REST: usize = size_of::<u64>() - size_of::<u32>() - size_of::<u8>();
+
+const _: () = assert!(
+    offset_of!(bindings::rdma_rw_ctx, nr_ops) == offset_of!(Head, nr_ops)
+        && offset_of!(bindings::rdma_rw_ctx, type_) == offset_of!(Head, tag)
+        && offset_of!(bindings::rdma_rw_ctx, __bindgen_anon_1) == size_of::<Head>(),
+    "a context does not begin with a word of these"
+);
+
+impl Head {
+    /// The head of a context as one word, with nothing in the rest.
+    #[inline(always)]
+    const fn word(tag: Tag, nr_ops: u32) -> u64 {
+        Self::word_of(tag as u8, nr_ops, 0)
+    }
+
+    /// A head as one word.
+    #[inline(always)]
+    const fn word_of(tag: u8, nr_ops: u32, rest: u8) -> u64 {
+        // SAFETY: Any bytes are a word, and there are no others.
+        unsafe {
+            mem::transmute::<Self, u64>(Self {
+                nr_ops,
+                tag,
+                rest: [rest; HEAD_REST],
+            })
+        }
+    }
+
+    /// Where a context has its head.
+    #[inline(always)]
+    fn place(ctx: *mut bindings::rdma_rw_ctx) -> *mut u64 {
+        ctx.cast()
+    }
+
+    /// What a head that was read says, whatever there may be in the rest that is not said here.
+    #[inline(always)]
+    fn known(word: u64) -> u64 {
+        if cfg!(rdma_rw_takeover) {
+            word & Self::word_of(u8::MAX, u32::MAX, 0)
+        } else {
+            word
+        }
+    }
+}
+
+/// Number of SGEs that the union has room for besides a work request. C has but one there.
+pub(super) const SGES_IN_PLACE: usize = if OWN_FORMS && cfg!(CONFIG_64BIT) {
+    2
+} else {
+    1
+};
+
+/// A context with one work request, in the place of the union. Its SGEs are here as well or, if
+/// there are too many, in an allocation; the work request knows.
+#[repr(C)]
+struct InPlace {
+    sges: [bindings::ib_sge; SGES_IN_PLACE],
+    wr: bindings::ib_rdma_wr,
+}
+
+const _: () = assert!(
+    OWN_FORMS
+        || offset_of!(InPlace, wr)
+            == offset_of!(bindings::rdma_rw_ctx__bindgen_ty_1__bindgen_ty_1, wr),
+    "C has its work request elsewhere"
+);
+
+impl InPlace {
+    /// Where a context has it.
+    ///
+    /// # Safety
+    ///
+    /// `ctx` must be within an allocation of a whole context.
+    #[inline(always)]
+    unsafe fn of(ctx: *mut bindings::rdma_rw_ctx) -> *mut Self {
+        // SAFETY: By this function's safety requirement, and the check of the room.
+        unsafe { (&raw mut (*ctx).__bindgen_anon_1).cast() }
+    }
+}
+
 /// Where the memory of a context comes from: its own note, so that it knows its destroy.
 ///
-/// Stands in the room that all members of the union but `iova` leave behind them. C does not know
-/// of it.
+/// Stands in the room that all members of the union but `iova` leave behind them, right behind the
+/// last field of [`InPlace`]. C does not know of it.
 #[derive(Clone, Copy)]
-#[repr(C)]
+#[repr(C, packed(4))]
 struct Origin {
+    /// Number of entries of the list; for an array, of SGEs with a mapping of their own, or whether
+    /// registrations are an allocation of their own.
+    nents: u32,
     /// The caller's scatterlist; null for an array of `bio_vec`.
     list: *mut bindings::scatterlist,
-    /// Number of its entries; for an array, of SGEs with a mapping of their own, where they are in
-    /// an allocation.
-    nents: u32,
     /// Tells a note from what C leaves there.
+    #[cfg(rdma_rw_takeover)]
     seal: u32,
 }
 
 /// Bytes of the union that lie before an [`Origin`].
-const ORIGIN_AT: usize = size_of::<bindings::rdma_rw_ctx__bindgen_ty_1__bindgen_ty_1>();
+const ORIGIN_AT: usize =
+    offset_of!(InPlace, wr) + offset_of!(bindings::ib_rdma_wr, rkey) + size_of::<u32>();
 
 const _: () = assert!(
-    ORIGIN_AT + size_of::<Origin>() <= size_of::<bindings::rdma_rw_ctx__bindgen_ty_1>(),
+    ORIGIN_AT + size_of::<Origin>() <= size_of::<bindings::rdma_rw_ctx__bindgen_ty_1>()
+        && ORIGIN_AT >= size_of::<bindings::rdma_rw_ctx__bindgen_ty_1__bindgen_ty_2>(),
     "the union has no room left"
 );
 
@@ -139,7 +241,7 @@ impl Origin {
     /// # Safety
     ///
     /// `ctx` must be within an allocation of a whole context.
-    #[inline]
+    #[inline(always)]
     unsafe fn place(ctx: *mut bindings::rdma_rw_ctx) -> *mut Self {
         // SAFETY: By this function's safety requirement, and the check above.
         unsafe {
@@ -155,30 +257,40 @@ impl Origin {
     /// # Safety
     ///
     /// `ctx` must be readable.
-    #[inline]
+    #[inline(always)]
     unsafe fn new(
         ctx: *const bindings::rdma_rw_ctx,
         list: *mut bindings::scatterlist,
         nents: u32,
     ) -> Self {
+        #[cfg(not(rdma_rw_takeover))]
+        let _ = ctx;
         Self {
             list,
             nents,
             // SAFETY: By this function's safety requirement.
+            #[cfg(rdma_rw_takeover)]
             seal: unsafe { Self::seal(ctx, list, nents) },
         }
     }
 
-    /// Whether this note, found in a context, is one.
+    /// Whether this note, found in a context, is one. Where there is no C, everything is.
     ///
     /// # Safety
     ///
     /// `ctx` must be readable.
-    #[inline]
+    #[inline(always)]
     unsafe fn is_sealed(&self, ctx: *const bindings::rdma_rw_ctx) -> bool {
-        // Where there is no C, everything is.
+        #[cfg(rdma_rw_takeover)]
         // SAFETY: By this function's safety requirement.
-        !cfg!(rdma_rw_takeover) || self.seal == unsafe { Self::seal(ctx, self.list, self.nents) }
+        unsafe {
+            self.seal == Self::seal(ctx, self.list, self.nents)
+        }
+        #[cfg(not(rdma_rw_takeover))]
+        {
+            let _ = ctx;
+            true
+        }
     }
 
     /// What a note of this content in this context is sealed with, while this module is loaded. A
@@ -210,21 +322,6 @@ impl Origin {
 
         // CAST: The upper half of the product.
         (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
-    }
-
-    /// Where there is no C, every note is one.
-    ///
-    /// # Safety
-    ///
-    /// None.
-    #[cfg(not(rdma_rw_takeover))]
-    #[inline]
-    unsafe fn seal(
-        _ctx: *const bindings::rdma_rw_ctx,
-        _list: *mut bindings::scatterlist,
-        _nents: u32,
-    ) -> u32 {
-        0
     }
 }
 
@@ -283,7 +380,7 @@ impl Slot<'_> {
     }
 
     /// Notes where the context's memory comes from, once all the rest is written: an array's
-    /// context may have `nr_sges` SGEs in an allocation.
+    /// context has `nr_sges` SGEs with a mapping of their own.
     #[inline(always)]
     fn write_origin(&mut self, nr_sges: u32) {
         let (list, nents) = match &self.list {
@@ -293,7 +390,7 @@ impl Slot<'_> {
         let ctx = self.raw.as_ptr();
 
         // SAFETY: By the type invariant; the note lies within the union, behind what is written.
-        unsafe { Origin::place(ctx).write(Origin::new(ctx, list, nents)) };
+        unsafe { Origin::place(ctx).write_unaligned(Origin::new(ctx, list, nents)) };
     }
 
     /// Writes what all contexts have, and returns the context for the rest.
@@ -303,40 +400,89 @@ impl Slot<'_> {
 
         // SAFETY: By the type invariant.
         unsafe {
-            (*ctx).nr_ops = nr_ops;
-            (*ctx).type_ = tag as u8;
+            Head::place(ctx).write(Head::word(tag, nr_ops));
             count::made(ctx);
         }
         ctx
     }
 
+    /// Room for SGEs in the context itself.
+    #[inline(always)]
+    pub(super) fn sges(&mut self) -> &mut [MaybeUninit<bindings::ib_sge>; SGES_IN_PLACE] {
+        // SAFETY: By the type invariant. Whether they are written does not matter.
+        unsafe { &mut *(&raw mut (*InPlace::of(self.raw.as_ptr())).sges).cast() }
+    }
+
     /// Writes a context of one SGE.
     #[inline(always)]
     pub(super) fn write_single(&mut self, transfer: &Transfer<'_>, segment: Segment) {
-        let ctx = self.write_head(Tag::Single, 1);
+        let lkey = transfer.qp.local_dma_lkey();
+        let [sge, ..] = self.sges();
+        let sge: *mut _ = sge.write(segment.sge(lkey));
+
+        // SAFETY: The SGE has just been written, and stays where it is.
+        unsafe { self.write_in_place(Tag::Single, transfer, sge, 1) };
+    }
+
+    /// Writes a context of `nr_sges` SGEs in one work request. They stand in the context, as
+    /// [`Slot::sges`] gives them, or are an allocation.
+    ///
+    /// # Safety
+    ///
+    /// `sges` must be so many SGEs, more than one, or one in the context. An allocation is the
+    /// context's from here on.
+    #[inline(always)]
+    pub(super) unsafe fn write_one_wr(
+        &mut self,
+        transfer: &Transfer<'_>,
+        sges: *mut bindings::ib_sge,
+        nr_sges: u32,
+    ) {
+        let tag = if nr_sges == 1 {
+            Tag::Single
+        } else {
+            Tag::Multi
+        };
+
+        // SAFETY: By this function's safety requirement.
+        unsafe { self.write_in_place(tag, transfer, sges, nr_sges) };
+    }
+
+    /// Writes a context with its work request in place.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Slot::write_one_wr`].
+    #[inline(always)]
+    unsafe fn write_in_place(
+        &mut self,
+        tag: Tag,
+        transfer: &Transfer<'_>,
+        sges: *mut bindings::ib_sge,
+        nr_sges: u32,
+    ) {
+        let ctx = self.write_head(tag, 1);
 
         // SAFETY: By the type invariant.
         unsafe {
-            let single = &raw mut (*ctx).__bindgen_anon_1.single;
-
-            write_one_sge(
-                &raw mut (*single).sge,
-                &raw mut (*single).wr,
-                transfer,
-                segment,
-            );
+            (&raw mut (*InPlace::of(ctx)).wr).write(wr::rdma_wr(
+                transfer.dir,
+                transfer.remote,
+                sges,
+                nr_sges,
+            ));
         }
-        self.write_origin(0);
+        self.write_origin(nr_sges);
     }
 
     /// Writes a context of `nr_wrs` linked work requests over `nr_sges` SGEs.
     ///
-    /// `owned_sges` and `wrs` are what C frees: where one allocation holds both SGEs and work
-    /// requests, the pointer that is not its start must not be freed, as [`Context`] explains.
-    #[inline]
+    /// `wrs` is an allocation, as is `sges` where it is not null, and both are the context's from
+    /// here on. A context for C has one allocation where it is of an array, and that is `sges`.
+    #[inline(always)]
     pub(super) fn write_multi(
         &mut self,
-        owned_sges: *mut bindings::ib_sge,
+        sges: *mut bindings::ib_sge,
         wrs: *mut bindings::ib_rdma_wr,
         nr_wrs: u32,
         nr_sges: u32,
@@ -347,19 +493,21 @@ impl Slot<'_> {
         unsafe {
             let map = &raw mut (*ctx).__bindgen_anon_1.map;
 
-            (*map).sges = owned_sges;
+            (*map).sges = sges;
             (*map).wrs = wrs;
         }
         self.write_origin(nr_sges);
     }
 
-    /// Writes a context of `nr` linked registrations.
-    #[inline]
+    /// Writes a context of `nr` linked registrations. `own` says whether they are an allocation, or
+    /// lie in that of the list which the first of them has.
+    #[inline(always)]
     pub(super) fn write_registered(
         &mut self,
         kind: Kind,
         regs: *mut bindings::rdma_rw_reg_ctx,
         nr: u32,
+        own: bool,
     ) {
         let tag = match kind {
             Kind::Data => Tag::Registered,
@@ -369,7 +517,7 @@ impl Slot<'_> {
 
         // SAFETY: By the type invariant.
         unsafe { (*ctx).__bindgen_anon_1.reg = regs };
-        self.write_origin(0);
+        self.write_origin(u32::from(own));
     }
 
     /// Writes a context of one IOVA range.
@@ -390,27 +538,9 @@ impl Slot<'_> {
 
             (*iova).state = state;
             (*iova).mapped_len = linked;
-            write_one_sge(&raw mut (*iova).sge, &raw mut (*iova).wr, transfer, segment);
+            (*iova).sge = segment.sge(transfer.qp.local_dma_lkey());
+            (*iova).wr = wr::rdma_wr(transfer.dir, transfer.remote, &raw mut (*iova).sge, 1);
         }
-    }
-}
-
-/// Writes an SGE and a work request over it.
-///
-/// # Safety
-///
-/// Both must be writable, and stay where they are.
-#[inline(always)]
-unsafe fn write_one_sge(
-    sge: *mut bindings::ib_sge,
-    wr: *mut bindings::ib_rdma_wr,
-    transfer: &Transfer<'_>,
-    segment: Segment,
-) {
-    // SAFETY: By this function's safety requirement.
-    unsafe {
-        sge.write(segment.sge(transfer.qp.local_dma_lkey()));
-        wr.write(wr::rdma_wr(transfer.dir, transfer.remote, sge, 1));
     }
 }
 
@@ -419,12 +549,15 @@ unsafe fn write_one_sge(
 /// # Invariants
 ///
 /// - The member of the union that `tag` names is in use, and all it points to is valid.
-/// - `multi`: with a scatterlist's context, `wrs` and `sges` are allocations each, or `sges` is
-///   null and the SGEs lie behind the work requests; with an array's, `sges` is an allocation that
-///   has the work requests behind the SGEs.
-/// - `registered` and `signature`: `reg` is an allocation of `nr_ops` elements, not 0. The first
-///   one's `sgt` has the scatterlist that the context owns, if any, or with protection information
-///   the caller's list of that.
+/// - `single`, and where [`OWN_FORMS`] `multi` with one operation, are an [`InPlace`], whose SGEs
+///   are in it or an allocation.
+/// - Other `multi`: `wrs` and `sges` are allocations each, or `sges` is null and the SGEs lie behind
+///   the work requests. A context of an array for C has one allocation, `sges`, with the work
+///   requests behind the SGEs.
+/// - `registered` and `signature`: `reg` has `nr_ops` elements, not 0. The first one's `sgt` has the
+///   scatterlist that the context owns, if any, or with protection information the caller's list of
+///   that. `reg` is an allocation but where [`OWN_FORMS`] a context of an array has noted a 0 as its
+///   number of entries: then it lies in that of the scatterlist.
 pub(crate) struct Context<'a> {
     raw: NonNull<bindings::rdma_rw_ctx>,
     tag: Tag,
@@ -477,6 +610,39 @@ impl Context<'_> {
         }
     }
 
+    /// The work request of a context that is known to have but one, which stands in its place; none
+    /// for all others, and for what is no context.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Context::from_raw`].
+    #[inline(always)]
+    pub(crate) unsafe fn only_wr(
+        raw: *mut bindings::rdma_rw_ctx,
+    ) -> Option<*mut bindings::ib_send_wr> {
+        if raw.is_null() {
+            return None;
+        }
+
+        // SAFETY: By this function's safety requirement.
+        unsafe {
+            let head = Head::known(Head::place(raw).read());
+
+            (head == Head::word(Tag::Single, 1) || OWN_FORMS && head == Head::word(Tag::Multi, 1))
+                .then(|| &raw mut (*InPlace::of(raw)).wr.wr)
+        }
+    }
+
+    /// Whether the work request stands in its place, and with it the SGEs or a pointer to them.
+    #[inline]
+    fn is_in_place(&self) -> bool {
+        match self.tag {
+            Tag::Single => true,
+            Tag::Multi => OWN_FORMS && self.nr_ops() == 1,
+            Tag::Registered | Tag::Signature | Tag::Iova => false,
+        }
+    }
+
     /// First and last RDMA work request of a context without registrations.
     #[inline]
     fn rdma_wrs(&self) -> (*mut bindings::ib_rdma_wr, *mut bindings::ib_rdma_wr) {
@@ -486,9 +652,11 @@ impl Context<'_> {
         unsafe {
             let union = &raw mut (*ctx).__bindgen_anon_1;
             let (first, nr) = match self.tag {
-                Tag::Single => (&raw mut (*union).single.wr, 1),
+                Tag::Single | Tag::Multi if self.is_in_place() => {
+                    (&raw mut (*InPlace::of(ctx)).wr, 1)
+                }
+                Tag::Single | Tag::Multi => ((*union).map.wrs, self.nr_ops()),
                 Tag::Iova => (&raw mut (*union).iova.wr, 1),
-                Tag::Multi => ((*union).map.wrs, self.nr_ops()),
                 Tag::Registered | Tag::Signature => (&raw mut (*(*union).reg).wr, 1),
             };
 
@@ -524,30 +692,6 @@ impl Context<'_> {
     /// [`crate::rdma_rw_ctx_wrs`].
     #[inline(always)]
     pub(crate) fn chain_wrs(mut self, completion: Completion) -> *mut bindings::ib_send_wr {
-        // The shortest of transfers is the first to be looked for.
-        if self.tag == Tag::Single {
-            // SAFETY: By the type invariant this is the member in use.
-            unsafe {
-                let wr = &raw mut (*self.raw.as_ptr()).__bindgen_anon_1.single.wr.wr;
-
-                completion.end_chain(wr);
-                return wr;
-            }
-        }
-        // Nothing is saved for MRs where there are none.
-        if self.tag == Tag::Multi {
-            let (first, last) = self.ready();
-
-            // SAFETY: The last work request is valid.
-            unsafe { completion.end_chain(last) };
-            return first;
-        }
-        self.chain_other_wrs(completion)
-    }
-
-    /// [`Context::chain_wrs`] for what is not as simple.
-    #[inline(never)]
-    fn chain_other_wrs(mut self, completion: Completion) -> *mut bindings::ib_send_wr {
         let (first, last) = self.ready();
 
         // SAFETY: The last work request is valid.
@@ -608,6 +752,38 @@ impl Context<'_> {
         }
     }
 
+    /// Releases a context that is known to have one work request in its place and be of the init
+    /// that `of_list` tells, on a device that works with kernel addresses: there is no mapping to be
+    /// undone. Returns whether it was one; any other is as it was.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Context::from_raw`]; the device must be done with the context, and `qp` must be that
+    /// of its init.
+    #[inline(always)]
+    pub(crate) unsafe fn release_at_once(
+        raw: *mut bindings::rdma_rw_ctx,
+        qp: &Qp,
+        of_list: bool,
+    ) -> bool {
+        // SAFETY: By this function's safety requirement. A context that has such a work request is
+        // one that an init has written.
+        unsafe {
+            if Self::only_wr(raw).is_none() || qp.device().dma_device().is_some() {
+                return false;
+            }
+
+            let origin = Origin::place(raw).read_unaligned();
+            if origin.list.is_null() == of_list || !origin.is_sealed(raw) {
+                return false;
+            }
+
+            count::released(raw);
+            free_sges(InPlace::of(raw));
+        }
+        true
+    }
+
     /// Releases a context made from a scatterlist. See [`crate::rdma_rw_ctx_destroy`].
     ///
     /// One of another form is released as what it is, with one warning.
@@ -616,37 +792,17 @@ impl Context<'_> {
     ///
     /// The device must be done with the context, and `qp` and `list` must be those of its init.
     #[inline]
-    pub(crate) unsafe fn destroy_sg(self, qp: &Qp, list: RawList, dir: Direction) {
-        // Most transfers have no MRs, and end where they began.
-        if matches!(self.tag, Tag::Single | Tag::Multi) && self.is_of_list() {
-            // SAFETY: By this function's safety requirement.
-            unsafe { self.release_direct(qp, list, dir) };
-        } else {
-            // SAFETY: As above.
-            unsafe { self.destroy_other_sg(qp, list, dir) };
-        }
-    }
+    pub(crate) unsafe fn destroy_sg(mut self, qp: &Qp, list: RawList, dir: Direction) {
+        let form = self.form();
 
-    /// Releases a context of SGEs over a scatterlist of its caller.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Context::release_sg`].
-    #[inline(always)]
-    unsafe fn release_direct(self, qp: &Qp, list: RawList, dir: Direction) {
-        // SAFETY: By this function's safety requirement, and the type invariant: what there is to
-        // free are allocations or null.
+        warn_on_once!(matches!(form, Form::Bvec(_) | Form::Signature(..)));
+        // SAFETY: By this function's safety requirement; notes are of the context's own init.
         unsafe {
-            count::released(self.raw.as_ptr());
-            if self.tag == Tag::Multi {
-                let (sges, wrs) = self.map();
-
-                kfree(wrs);
-                if !sges.is_null() {
-                    kfree(sges);
-                }
+            match form {
+                Form::Sg(_) | Form::Unknown => self.release_sg(qp, list, dir),
+                Form::Bvec(nr_sges) => self.release_bvec(qp, nr_sges, dir),
+                Form::Signature(_, prot) => self.release_signature(qp, list, prot, dir),
             }
-            unmap_sg(qp.device(), list, dir);
         }
     }
 
@@ -663,38 +819,6 @@ impl Context<'_> {
         }
     }
 
-    /// Whether this is known to be the context of a scatterlist.
-    #[inline]
-    fn is_of_list(&self) -> bool {
-        self.origin().is_some_and(|origin| !origin.list.is_null())
-    }
-
-    /// Whether this is known to be the context of an array.
-    #[inline]
-    fn is_of_array(&self) -> bool {
-        self.origin().is_some_and(|origin| origin.list.is_null())
-    }
-
-    /// [`Context::destroy_sg`] for what has MRs, or another form.
-    ///
-    /// # Safety
-    ///
-    /// As there.
-    #[inline(never)]
-    unsafe fn destroy_other_sg(mut self, qp: &Qp, list: RawList, dir: Direction) {
-        let form = self.form();
-
-        warn_on_once!(matches!(form, Form::Bvec(_) | Form::Signature(..)));
-        // SAFETY: By this function's safety requirement; notes are of the context's own init.
-        unsafe {
-            match form {
-                Form::Sg(_) | Form::Unknown => self.release_sg(qp, list, dir),
-                Form::Bvec(nr_sges) => self.release_bvec(qp, nr_sges, dir),
-                Form::Signature(_, prot) => self.release_signature(qp, list, prot, dir),
-            }
-        }
-    }
-
     /// Releases a context made from an array of `bio_vec`. See
     /// [`crate::rdma_rw_ctx_destroy_bvec`].
     ///
@@ -704,24 +828,7 @@ impl Context<'_> {
     ///
     /// The device must be done with the context, and `qp` and `nr_bvec` must be those of its init.
     #[inline]
-    pub(crate) unsafe fn destroy_bvec(self, qp: &Qp, nr_bvec: u32, dir: Direction) {
-        // The shortest of transfers has nothing but the mapping, and on a software device not that.
-        if self.tag == Tag::Single && self.is_of_array() && qp.device().dma_device().is_none() {
-            // SAFETY: The context has a tag.
-            unsafe { count::released(self.raw.as_ptr()) };
-            return;
-        }
-        // SAFETY: By this function's safety requirement.
-        unsafe { self.destroy_other_bvec(qp, nr_bvec, dir) };
-    }
-
-    /// [`Context::destroy_bvec`] for what is larger, mapped, or of another form.
-    ///
-    /// # Safety
-    ///
-    /// As there.
-    #[inline(never)]
-    unsafe fn destroy_other_bvec(mut self, qp: &Qp, nr_bvec: u32, dir: Direction) {
+    pub(crate) unsafe fn destroy_bvec(mut self, qp: &Qp, nr_bvec: u32, dir: Direction) {
         let form = self.form();
 
         warn_on_once!(matches!(form, Form::Sg(_) | Form::Signature(..)));
@@ -779,11 +886,39 @@ impl Context<'_> {
         // SAFETY: By this function's safety requirement.
         unsafe {
             match self.tag {
-                Tag::Single | Tag::Multi | Tag::Iova => self.release_direct(qp, list, dir),
+                Tag::Single | Tag::Multi | Tag::Iova => {
+                    count::released(self.raw.as_ptr());
+                    self.free_direct(true);
+                }
                 Tag::Registered | Tag::Signature => {
                     count::released(self.raw.as_ptr());
                     self.release_regs(qp, dir);
-                    unmap_sg(qp.device(), list, dir);
+                }
+            }
+            unmap_sg(qp.device(), list, dir);
+        }
+    }
+
+    /// Frees what a context of SGEs has allocated.
+    ///
+    /// # Safety
+    ///
+    /// The device must be done with the context, and nobody may look at it any more. `of_list` must
+    /// say whether it was made from a scatterlist.
+    #[inline]
+    unsafe fn free_direct(&self, of_list: bool) {
+        // SAFETY: By this function's safety requirement, and the type invariant.
+        unsafe {
+            if self.is_in_place() {
+                free_sges(InPlace::of(self.raw.as_ptr()));
+            } else if self.tag == Tag::Multi {
+                let (sges, wrs) = self.map();
+
+                if OWN_FORMS || of_list {
+                    kfree(wrs);
+                }
+                if !sges.is_null() {
+                    kfree(sges);
                 }
             }
         }
@@ -801,24 +936,16 @@ impl Context<'_> {
         let device = qp.device();
 
         // SAFETY: By this function's safety requirement, and the type invariant: every SGE has a
-        // mapping of its own, and the work requests lie behind the SGEs.
+        // mapping of its own.
         unsafe {
             count::released(self.raw.as_ptr());
             match self.tag {
-                Tag::Single => {
-                    let sge = &raw const (*self.raw.as_ptr()).__bindgen_anon_1.single.sge;
+                Tag::Single | Tag::Multi => {
+                    let nr = if self.tag == Tag::Single { 1 } else { nr_sges };
+                    let sges = slice::from_raw_parts(self.sges(), nr as usize);
 
-                    unmap_sges(device.dma_device(), dir, slice::from_ref(&*sge));
-                }
-                Tag::Multi => {
-                    let (sges, _) = self.map();
-
-                    unmap_sges(
-                        device.dma_device(),
-                        dir,
-                        slice::from_raw_parts(sges, nr_sges as usize),
-                    );
-                    kfree(sges);
+                    unmap_sges(device.dma_device(), dir, sges);
+                    self.free_direct(false);
                 }
                 Tag::Registered | Tag::Signature => self.release_regs(qp, dir),
                 Tag::Iova => self.release_iova(device, dir),
@@ -839,6 +966,19 @@ impl Context<'_> {
             self.release_regs(qp, dir);
             unmap_sg(qp.device(), prot, dir);
             unmap_sg(qp.device(), data, dir);
+        }
+    }
+
+    /// First SGE of a context of SGEs.
+    #[inline]
+    fn sges(&self) -> *mut bindings::ib_sge {
+        // SAFETY: By the type invariant. A context has at least one work request.
+        unsafe {
+            if OWN_FORMS || self.is_in_place() {
+                (*self.rdma_wrs().0).wr.sg_list
+            } else {
+                self.map().0
+            }
         }
     }
 
@@ -864,6 +1004,8 @@ impl Context<'_> {
             Tag::Signature => Kind::Integrity,
             _ => Kind::Data,
         };
+        // SAFETY: By the type invariant, for a context that owns a list.
+        let in_list = OWN_FORMS && unsafe { (*Origin::place(self.raw.as_ptr())).nents } == 0;
         let regs = self.regs();
         let table = regs.first().map(|reg| reg.sgt);
 
@@ -876,6 +1018,9 @@ impl Context<'_> {
             Some(table) if kind == Kind::Data && !table.sgl.is_null() => {
                 // SAFETY: By this function's safety requirement.
                 unsafe { registered::release_table(qp.device(), dir, table) };
+                if in_list {
+                    return;
+                }
             }
             _ => {}
         }
@@ -901,6 +1046,23 @@ impl Context<'_> {
         }
         #[cfg(not(CONFIG_IOMMU_DMA))]
         let _ = (device, dir);
+    }
+}
+
+/// Frees the SGEs of a context with one work request, if they are an allocation.
+///
+/// # Safety
+///
+/// The member must be in use, and nobody may look at its SGEs any more.
+#[inline(always)]
+unsafe fn free_sges(in_place: *mut InPlace) {
+    // SAFETY: By this function's safety requirement.
+    unsafe {
+        let sges = (*in_place).wr.wr.sg_list;
+
+        if OWN_FORMS && !ptr::eq(sges, (&raw const (*in_place).sges).cast()) {
+            kfree(sges);
+        }
     }
 }
 

@@ -15,9 +15,9 @@ use super::{
 pub(super) use self::range::Range;
 
 #[cfg(CONFIG_IOMMU_DMA)]
-use super::{
-    device::DmaDevice,
-    pages::Pages, //
+use super::pages::{
+    Pages,
+    IN_PAGE, //
 };
 
 /// A range of IOVA space and what is linked into it.
@@ -96,22 +96,15 @@ mod range {
             }
         }
 
-        /// Links memory behind what is linked already.
+        /// Links memory behind what is linked already, from the start of a page to the start of
+        /// another but for both ends of the range.
         ///
         /// # Errors
         ///
-        /// `EINVAL` where the memory or what lies before it leaves a page in the middle, else the
-        /// DMA API's error.
-        #[inline]
+        /// The DMA API's error.
+        #[inline(always)]
         pub(in crate::rw) fn link(&mut self, memory: Segment) -> Result {
             let Segment { addr: phys, len } = memory;
-
-            // A range can only start and end within a page. The DMA API warns where it is asked
-            // for more.
-            let in_page = |n: u64| n & (kernel::page::PAGE_SIZE as u64 - 1) != 0;
-            if self.linked != 0 && (in_page(phys) || in_page(self.end())) {
-                return Err(EINVAL);
-            }
 
             // SAFETY: The device and the range are valid.
             check(unsafe {
@@ -138,12 +131,6 @@ mod range {
             check(unsafe {
                 bindings::dma_iova_sync(self.device.as_raw(), &mut self.state, 0, self.linked)
             })
-        }
-
-        /// IOVA behind the last byte linked.
-        #[inline]
-        fn end(&self) -> u64 {
-            self.state.addr.wrapping_add(self.linked as u64)
         }
 
         /// Leaves the range to a context.
@@ -180,51 +167,49 @@ mod range {
 ///
 /// `EINVAL` where the array holds less than the transfer asks for.
 #[cfg(CONFIG_IOMMU_DMA)]
-#[inline]
+#[inline(never)]
 pub(super) fn init(
     slot: &mut Slot<'_>,
-    transfer: Transfer<'_>,
-    source: BvecSource<'_>,
-) -> Result<Option<c_int>> {
-    match transfer.qp.device().dma_device() {
-        None => Ok(None),
-        Some(dma_device) => init_range(slot, transfer, dma_device, source),
-    }
-}
-
-/// [`init`] on a device that does DMA.
-#[cfg(CONFIG_IOMMU_DMA)]
-#[inline(never)]
-fn init_range(
-    slot: &mut Slot<'_>,
-    transfer: Transfer<'_>,
-    dma_device: DmaDevice,
-    mut source: BvecSource<'_>,
+    transfer: &Transfer<'_>,
+    source: &BvecSource<'_>,
 ) -> Result<Option<c_int>> {
     let device = transfer.qp.device();
-
+    let Some(dma_device) = device.dma_device() else {
+        return Ok(None);
+    };
+    let mut source = source.clone();
     let len = source.left();
     let Some(first) = source.next_piece()? else {
         return Ok(None);
     };
     let pages = Pages::new(device, first.page());
-    let phys = first.segment(&pages).addr;
-    let Some(mut range) = Range::new(dma_device, transfer.dir, phys, len as usize) else {
+    let mut segment = first.segment(&pages);
+    let Some(mut range) = Range::new(dma_device, transfer.dir, segment.addr, len as usize) else {
         return Ok(None);
     };
 
-    let mut piece = Some(first);
-    while let Some(this) = piece {
-        if range.link(this.segment(&pages)).is_err() {
+    // A range can only start and end within a page. The DMA API warns where it is asked for more.
+    loop {
+        if range.link(segment).is_err() {
             return Ok(None);
         }
-        piece = source.next_piece()?;
+
+        let end = segment.addr.wrapping_add(u64::from(segment.len));
+        let Some(next) = source.next_whole()? else {
+            break;
+        };
+
+        segment = next.segment(&pages);
+        // Where the last piece ends in memory, so does it in the range.
+        if (end | segment.addr) & IN_PAGE != 0 {
+            return Ok(None);
+        }
     }
     if range.sync().is_err() {
         return Ok(None);
     }
 
-    slot.write_iova(&transfer, range);
+    slot.write_iova(transfer, range);
     Ok(Some(1))
 }
 
@@ -233,8 +218,8 @@ fn init_range(
 #[inline]
 pub(super) fn init(
     _slot: &mut Slot<'_>,
-    _transfer: Transfer<'_>,
-    _source: BvecSource<'_>,
+    _transfer: &Transfer<'_>,
+    _source: &BvecSource<'_>,
 ) -> Result<Option<c_int>> {
     Ok(None)
 }

@@ -18,8 +18,16 @@ use kernel::ffi::c_int;
 use kernel::prelude::*;
 
 use super::{
+    ctx::{
+        OWN_FORMS,
+        SGES_IN_PLACE, //
+    },
     dma::Segment,
-    memory::Memory,
+    memory::{
+        Memory,
+        ONE_ALLOCATION, //
+    },
+    single,
     sizing::div_round_up,
     wr,
     Slot,
@@ -27,47 +35,46 @@ use super::{
 };
 use crate::bindings;
 
-/// Largest single allocation for both SGEs and work requests. Beyond that, what `kmalloc()` adds to
-/// reach its next size costs more than a second allocation.
-const ONE_ALLOCATION: usize = kernel::page::PAGE_SIZE / 2;
-
-/// What [`Segments::fill`] has done.
-pub(super) struct Filled {
-    /// Number of SGEs written.
-    pub(super) nr: usize,
-    /// Bytes that they cover.
-    pub(super) len: u64,
-    /// Why there are not more, if not for the end of the memory or of the SGEs.
-    pub(super) result: Result,
-}
-
 /// Local memory as a series of segments, mapped for DMA.
 ///
 /// # Safety
 ///
 /// An implementation writes the SGEs that it says it has, from the first one on.
 pub(super) unsafe trait Segments {
-    /// Whether the SGEs stand before the work requests in the context's allocation. C frees the
-    /// two forms of a context by different pointers.
+    /// Whether [`Segments::bound`] is the number of segments, and not only a limit to it.
+    const EXACT: bool;
+
+    /// Whether C takes the SGEs of a context for the start of its one allocation. It frees the two
+    /// forms of a context by different pointers.
     const SGES_FIRST: bool;
 
-    /// Number of segments that there are at the most.
+    /// Number of segments that there are left at the most; 0 exactly where none is.
     fn bound(&self) -> u32;
 
-    /// The one segment that there is, mapped; none where there are more. No others are left then.
-    fn only(&mut self) -> Result<Option<Segment>>;
+    /// Number of SGEs that a context needs room for, `nr` of which are written already.
+    #[inline]
+    fn room(&self, nr: u32) -> u32 {
+        // Either is part of a number of entries that has 32 bits.
+        nr.wrapping_add(self.bound())
+    }
 
-    /// Writes SGEs with the key `lkey` for the next segments: all that are left, or as many as
-    /// there are SGEs. Their mappings are the caller's to give back, through [`Segments::undo`] or
-    /// the destroy of a context, also where the result is an error.
-    fn fill(&mut self, sges: &mut [MaybeUninit<bindings::ib_sge>], lkey: u32) -> Filled;
-
-    /// Whether all that is to be transferred has been filled in.
+    /// The segment that there is where the bound is 1.
     ///
     /// # Errors
     ///
-    /// `EINVAL` where there are no segments left for the rest.
-    fn finish(&self) -> Result;
+    /// As [`Segments::result`] says.
+    fn only(&mut self) -> Result<Segment>;
+
+    /// Writes SGEs with the key `lkey` for the next segments: all that are left, or as many as
+    /// there are SGEs. Returns how many, and the bytes that they cover.
+    ///
+    /// Their mappings are the caller's to give back, through [`Segments::undo`] or the destroy of a
+    /// context.
+    fn fill(&mut self, sges: &mut [MaybeUninit<bindings::ib_sge>], lkey: u32) -> (usize, u64);
+
+    /// Why the last [`Segments::fill`] has not written more, if not for the end of the memory or of
+    /// the SGEs.
+    fn result(&self) -> Result;
 
     /// A segment for an SGE that no work request has, with a mapping like the others.
     #[cfg(rdma_rw_takeover)]
@@ -77,59 +84,93 @@ pub(super) unsafe trait Segments {
     fn undo(&self, sges: &[bindings::ib_sge]);
 }
 
-/// SGEs and work requests in the making; mappings undone and memory freed on drop.
+/// SGEs in the making; mappings undone and memory freed on drop.
 ///
 /// # Invariants
 ///
-/// - `sges` has room for `capacity` SGEs, and `wrs` for as many work requests as those fill: both
-///   in `_memory`, or `sges` in `own_sges` where there is one.
-/// - The first `nr_sges` SGEs and `nr_wrs` work requests are written, and hold all segments that
-///   `source` has yielded.
+/// - `sges` has room for `room` SGEs: in the context, in `own_sges`, or in `memory`.
+/// - The first `nr_sges` of them are written, and hold all segments that `source` has yielded.
 struct Table<S: Segments> {
     source: S,
-    _memory: Memory,
+    memory: Option<Memory>,
     own_sges: Option<Memory>,
     sges: *mut bindings::ib_sge,
-    wrs: *mut bindings::ib_rdma_wr,
-    capacity: usize,
+    room: usize,
     nr_sges: usize,
-    nr_wrs: u32,
 }
 
 impl<S: Segments> Table<S> {
-    /// Makes room for the segments of a source.
-    #[inline]
-    fn new(source: S, max_sge: NonZeroU32) -> Result<Self> {
-        let bound = source.bound();
-        let sges = Layout::array::<bindings::ib_sge>(bound as usize).map_err(|_| ENOMEM)?;
-        let wrs = Layout::array::<bindings::ib_rdma_wr>(div_round_up(bound, max_sge) as usize)
-            .map_err(|_| ENOMEM)?;
-        let (layout, behind) = if S::SGES_FIRST {
+    /// Writes SGEs for what is left of the source, until there are `most` in all. Returns the bytes
+    /// that the new ones cover.
+    #[inline(always)]
+    fn fill(&mut self, most: usize, lkey: u32) -> Result<u64> {
+        let room = most.min(self.room).wrapping_sub(self.nr_sges);
+        // SAFETY: There is room for that many more SGEs, and whether they are written does not
+        // matter.
+        let sges = unsafe { slice::from_raw_parts_mut(self.sges.add(self.nr_sges).cast(), room) };
+        let (nr, len) = self.source.fill(sges, lkey);
+
+        // INVARIANT: That many more are written.
+        self.nr_sges = self.nr_sges.wrapping_add(nr);
+        self.source.result()?;
+        Ok(len)
+    }
+
+    /// Moves the SGEs to where there is more room.
+    ///
+    /// # Safety
+    ///
+    /// `sges` must have room for `room` SGEs, not fewer than are written.
+    #[inline(always)]
+    unsafe fn move_to(&mut self, sges: *mut bindings::ib_sge, room: usize) {
+        // SAFETY: By this function's safety requirement, and the type invariant.
+        unsafe { sges.copy_from_nonoverlapping(self.sges, self.nr_sges) };
+        // INVARIANT: By this function's safety requirement.
+        self.sges = sges;
+        self.room = room;
+    }
+
+    /// Makes room for `room` SGEs in an allocation of their own.
+    #[inline(always)]
+    fn move_sges(&mut self, room: u32) -> Result {
+        let memory = Memory::new(layout_of::<bindings::ib_sge>(room)?)?;
+        let sges = memory.start().as_ptr().cast();
+
+        self.memory = Some(memory);
+        // SAFETY: The layout says as much.
+        unsafe { self.move_to(sges, room as usize) };
+        Ok(())
+    }
+
+    /// Makes room for `room` SGEs and `nr_wrs` work requests, and returns the latter.
+    #[inline(always)]
+    fn move_all(&mut self, room: u32, nr_wrs: u32) -> Result<*mut bindings::ib_rdma_wr> {
+        let sges = layout_of::<bindings::ib_sge>(room)?;
+        let wrs = layout_of::<bindings::ib_rdma_wr>(nr_wrs)?;
+        let (both, behind) = if S::SGES_FIRST {
             sges.extend(wrs)
         } else {
             wrs.extend(sges)
         }
         .map_err(|_| ENOMEM)?;
 
-        // Not zeroed: every field is written, and nobody reads what lies between them.
-        // INVARIANT: There is room for both by the layouts; nothing is yielded yet.
-        if !S::SGES_FIRST && layout.size() > ONE_ALLOCATION {
+        // Not cleared: every field is written, and nobody reads what lies between them.
+        if !S::SGES_FIRST && both.size() > ONE_ALLOCATION {
             let own = Memory::new(sges)?;
-            let memory = Memory::new(wrs)?;
+            let first = own.start().as_ptr();
 
-            return Ok(Self {
-                source,
-                sges: own.start().as_ptr().cast(),
-                wrs: memory.start().as_ptr().cast(),
-                _memory: memory,
-                own_sges: Some(own),
-                capacity: bound as usize,
-                nr_sges: 0,
-                nr_wrs: 0,
-            });
+            self.own_sges = Some(own);
+            // SAFETY: The layout says as much.
+            unsafe { self.move_to(first.cast(), room as usize) };
+
+            let memory = Memory::new(wrs)?;
+            let wrs = memory.start().as_ptr();
+
+            self.memory = Some(memory);
+            return Ok(wrs.cast());
         }
 
-        let memory = Memory::new(layout)?;
+        let memory = Memory::new(both)?;
         let first = memory.start().as_ptr();
         // SAFETY: `extend` places the second array inside the layout.
         let second = unsafe { first.add(behind) };
@@ -139,55 +180,81 @@ impl<S: Segments> Table<S> {
             (second, first)
         };
 
-        Ok(Self {
-            source,
-            _memory: memory,
-            own_sges: None,
-            sges: sges.cast(),
-            wrs: wrs.cast(),
-            capacity: bound as usize,
-            nr_sges: 0,
-            nr_wrs: 0,
-        })
+        self.memory = Some(memory);
+        // SAFETY: The layouts say as much.
+        unsafe { self.move_to(sges.cast(), room as usize) };
+        Ok(wrs.cast())
     }
 
-    /// Writes all segments and the work requests over them.
-    #[inline]
-    fn fill(&mut self, transfer: &Transfer<'_>, max_sge: NonZeroU32) -> Result {
+    /// Leaves everything to a context with its work request in place.
+    #[inline(always)]
+    fn keep_one_wr(self, slot: &mut Slot<'_>, transfer: &Transfer<'_>) -> c_int {
+        // SAFETY: By the type invariant. They are in the context as long as there is room in it, and
+        // at the start of an allocation otherwise.
+        // CAST: A count of SGEs has 32 bits.
+        unsafe { slot.write_one_wr(transfer, self.sges, self.nr_sges as u32) };
+        mem::forget(self);
+        1
+    }
+
+    /// Writes the SGEs that are left and the work requests over all of them, of which there is room
+    /// for as many as the SGEs fill. The SGEs that are there already are part of the first one, and
+    /// cover `len` bytes. Returns the number of work requests.
+    #[inline(always)]
+    fn fill_wrs(
+        &mut self,
+        wrs: *mut bindings::ib_rdma_wr,
+        transfer: &Transfer<'_>,
+        max_sge: NonZeroU32,
+        mut len: u64,
+    ) -> Result<u32> {
         let lkey = transfer.qp.local_dma_lkey();
         let max_sge = max_sge.get() as usize;
         let mut remote = transfer.remote;
+        let mut start = 0;
+        let mut nr_wrs = 0u32;
 
         loop {
-            let room = self.capacity.wrapping_sub(self.nr_sges).min(max_sge);
-            // SAFETY: Within the array by the type invariant, or one behind its end.
-            let first = unsafe { self.sges.add(self.nr_sges) };
-            // SAFETY: There is room for that many more SGEs, and whether they are written does not
-            // matter.
-            let sges = unsafe { slice::from_raw_parts_mut(first.cast(), room) };
-            let filled = self.source.fill(sges, lkey);
-
-            // INVARIANT: That many more are written. The sum is at most `capacity`.
-            self.nr_sges = self.nr_sges.wrapping_add(filled.nr);
-            filled.result?;
-            if filled.nr == 0 {
-                return self.source.finish();
+            let more = self.fill(max_sge.wrapping_add(start), lkey)?;
+            let nr = self.nr_sges.wrapping_sub(start);
+            if nr == 0 {
+                break;
             }
 
-            // CAST: A limit of SGEs has 32 bits.
-            self.push_wr(wr::rdma_wr(transfer.dir, remote, first, filled.nr as u32));
-            if filled.nr < max_sge {
-                return self.source.finish();
+            // SAFETY: All work requests but the last have as many SGEs as they can, so that there
+            // are not more of them than there is room for. Where there is one before, it is
+            // written.
+            unsafe {
+                let this = wrs.add(nr_wrs as usize);
+
+                // CAST: A limit of SGEs has 32 bits.
+                this.write(wr::rdma_wr(
+                    transfer.dir,
+                    remote,
+                    self.sges.add(start),
+                    nr as u32,
+                ));
+                if nr_wrs != 0 {
+                    (*this.sub(1)).wr.next = &raw mut (*this).wr;
+                }
             }
-            remote = remote.advanced(filled.len);
+            nr_wrs = nr_wrs.wrapping_add(1);
+            if nr < max_sge {
+                break;
+            }
+            // Counts of 32 bits of lengths of 32 bits do not wrap.
+            remote = remote.advanced(len.wrapping_add(more));
+            len = 0;
+            start = self.nr_sges;
         }
+        Ok(nr_wrs)
     }
 
     /// Writes the SGEs that are left over where an array is longer than its transfer: C unmaps one
     /// for each entry of the array, should the context end there.
     #[cfg(rdma_rw_takeover)]
     fn fill_spare(&mut self, lkey: u32) -> Result {
-        while self.nr_sges < self.capacity {
+        while self.nr_sges < self.room {
             let segment = self.source.spare()?;
 
             // SAFETY: By the type invariant there is room.
@@ -198,43 +265,40 @@ impl<S: Segments> Table<S> {
         Ok(())
     }
 
-    /// Writes another work request, over SGEs that no other one has, and links it to the last.
-    #[inline]
-    fn push_wr(&mut self, wr: bindings::ib_rdma_wr) {
-        // SAFETY: All work requests but the last have as many SGEs as they can, so that there are
-        // not more of them than there is room for.
-        let this = unsafe { self.wrs.add(self.nr_wrs as usize) };
+    /// Moves the SGEs to the start of an allocation that has nothing else, where one work request
+    /// has proved to be enough.
+    #[cold]
+    fn move_to_start(&mut self) {
+        if self.own_sges.is_some() {
+            self.memory = None;
+        } else if let Some(memory) = &self.memory {
+            let sges = memory.start().as_ptr().cast();
 
-        // SAFETY: As above; where there is one before, it is written.
-        unsafe {
-            this.write(wr);
-            if self.nr_wrs != 0 {
-                (*this.sub(1)).wr.next = &raw mut (*this).wr;
-            }
+            // SAFETY: There is room for them behind the work requests, so there is at the start.
+            unsafe { ptr::copy(self.sges, sges, self.nr_sges) };
+            self.sges = sges;
         }
-        // INVARIANT: One more is written.
-        self.nr_wrs = self.nr_wrs.wrapping_add(1);
     }
 
-    /// Leaves everything to a context and returns its number of work requests.
-    #[inline]
-    fn keep(self, slot: &mut Slot<'_>) -> c_int {
-        let owned_sges = if S::SGES_FIRST || self.own_sges.is_some() {
+    /// Leaves everything to a context of `nr_wrs` work requests, and returns their number.
+    #[inline(always)]
+    fn keep(self, slot: &mut Slot<'_>, wrs: *mut bindings::ib_rdma_wr, nr_wrs: u32) -> c_int {
+        let owned = if S::SGES_FIRST || self.own_sges.is_some() {
             self.sges
         } else {
             ptr::null_mut()
         };
 
         // CAST: A count of SGEs has 32 bits.
-        slot.write_multi(owned_sges, self.wrs, self.nr_wrs, self.nr_sges as u32);
-        // CAST: Far below the limit, since the requests lie in one allocation.
-        let count = self.nr_wrs as c_int;
+        slot.write_multi(owned, wrs, nr_wrs, self.nr_sges as u32);
         mem::forget(self);
-        count
+        // CAST: Far below the limit, since the requests lie in one allocation.
+        nr_wrs as c_int
     }
 }
 
 impl<S: Segments> Drop for Table<S> {
+    #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: By the type invariant.
         let sges = unsafe { slice::from_raw_parts(self.sges, self.nr_sges) };
@@ -243,22 +307,67 @@ impl<S: Segments> Drop for Table<S> {
     }
 }
 
+/// Layout of an array.
+#[inline(always)]
+fn layout_of<T>(nr: u32) -> Result<Layout> {
+    Layout::array::<T>(nr as usize).map_err(|_| ENOMEM)
+}
+
 /// Makes a context for a series of segments.
 ///
 /// # Errors
 ///
-/// `ENOMEM`, or what the segments say.
-#[inline]
+/// `EINVAL` for a QP without SGEs, `ENOMEM`, or what the segments say.
+#[inline(always)]
 pub(super) fn init<S: Segments>(
-    mut slot: Slot<'_>,
-    transfer: Transfer<'_>,
-    segments: S,
-    max_sge: NonZeroU32,
+    slot: &mut Slot<'_>,
+    transfer: &Transfer<'_>,
+    mut source: S,
 ) -> Result<c_int> {
-    let mut table = Table::new(segments, max_sge)?;
+    let max_sge = transfer.qp.max_sge(transfer.dir).ok_or(EINVAL)?;
 
-    table.fill(&transfer, max_sge)?;
+    if source.bound() == 1 {
+        return Ok(single::init(slot, transfer, source.only()?));
+    }
+
+    let most = max_sge.get() as usize;
+    let lkey = transfer.qp.local_dma_lkey();
+    let room = SGES_IN_PLACE.min(most);
+    // INVARIANT: The context has that much room, and nothing is written yet.
+    let mut table = Table {
+        sges: slot.sges().as_mut_ptr().cast(),
+        source,
+        memory: None,
+        own_sges: None,
+        room,
+        nr_sges: 0,
+    };
+    let mut len = 0;
+
+    // In the context itself, if that is or may be enough.
+    // CAST: Not more than there are SGEs in place.
+    if OWN_FORMS && (!S::EXACT || table.source.bound() <= room as u32) {
+        len = table.fill(room, lkey)?;
+        if table.source.bound() == 0 {
+            return Ok(table.keep_one_wr(slot, transfer));
+        }
+    }
+
+    // CAST: As above.
+    let all = table.source.room(table.nr_sges as u32);
+    if OWN_FORMS && all <= max_sge.get() {
+        table.move_sges(all)?;
+        table.fill(most, lkey)?;
+        return Ok(table.keep_one_wr(slot, transfer));
+    }
+
+    let wrs = table.move_all(all, div_round_up(all, max_sge))?;
+    let nr_wrs = table.fill_wrs(wrs, transfer, max_sge, len)?;
+    if OWN_FORMS && nr_wrs == 1 {
+        table.move_to_start();
+        return Ok(table.keep_one_wr(slot, transfer));
+    }
     #[cfg(rdma_rw_takeover)]
-    table.fill_spare(transfer.qp.local_dma_lkey())?;
-    Ok(table.keep(&mut slot))
+    table.fill_spare(lkey)?;
+    Ok(table.keep(slot, wrs, nr_wrs))
 }

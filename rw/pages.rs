@@ -11,6 +11,9 @@ use super::{
 };
 use crate::bindings;
 
+/// Bits of an address that count within a page.
+pub(super) const IN_PAGE: u64 = kernel::page::PAGE_SIZE as u64 - 1;
+
 /// Whether the address of a page is a linear function of the pointer to it, everywhere.
 const LINEAR: bool = cfg!(CONFIG_64BIT)
     && cfg!(any(CONFIG_FLATMEM, CONFIG_SPARSEMEM_VMEMMAP))

@@ -3,6 +3,7 @@
 //! Local memory behind MRs: for each, a registration, the transfer over it, and an invalidation of
 //! what the MR was registered for before.
 
+use core::alloc::Layout;
 use core::mem;
 use core::num::NonZeroU32;
 use core::ptr::{
@@ -14,11 +15,13 @@ use kernel::ffi::c_int;
 use kernel::prelude::*;
 
 use super::{
+    ctx::OWN_FORMS,
     device::Protocol,
     dma::MappedSg,
     memory::{
         kfree,
-        Array, //
+        Memory,
+        ONE_ALLOCATION, //
     },
     mr::{
         Mr,
@@ -62,23 +65,60 @@ impl Kind {
 ///
 /// # Invariants
 ///
-/// Each element's `mr` is out of its pool of `qp`, in this array's charge.
+/// - `regs` has room for `capacity` registrations, in `memory` or where its maker has let it be.
+/// - The first `len` are written and linked, and take `nr_wrs` work requests. Each one's `mr` is out
+///   of its pool of `qp`, in this array's charge. All others are zeroes.
 pub(super) struct Registrations<'a> {
     qp: &'a Qp,
     kind: Kind,
-    regs: Array<bindings::rdma_rw_reg_ctx>,
+    regs: *mut bindings::rdma_rw_reg_ctx,
+    memory: Option<Memory>,
+    len: u32,
+    capacity: u32,
+    nr_wrs: c_int,
 }
 
 impl<'a> Registrations<'a> {
-    /// An empty array with room for `nr` registrations.
-    #[inline]
+    /// An empty array with room for `nr` registrations, not 0. May sleep.
+    #[inline(always)]
     pub(super) fn new(qp: &'a Qp, kind: Kind, nr: u32) -> Result<Self> {
-        // INVARIANT: There are no elements.
+        let memory = Memory::for_regs(nr)?;
+
+        // INVARIANT: There is that much room, cleared.
         Ok(Self {
             qp,
             kind,
-            regs: Array::new(nr)?,
+            regs: memory.start().as_ptr().cast(),
+            memory: Some(memory),
+            len: 0,
+            capacity: nr,
+            nr_wrs: 0,
         })
+    }
+
+    /// An empty array in a room for `nr` registrations.
+    ///
+    /// # Safety
+    ///
+    /// There must be so much room at `regs`, cleared and nobody else's, as long as the result or a
+    /// context made of it is in use.
+    #[inline(always)]
+    unsafe fn in_room(
+        qp: &'a Qp,
+        kind: Kind,
+        regs: *mut bindings::rdma_rw_reg_ctx,
+        nr: u32,
+    ) -> Self {
+        // INVARIANT: By this function's safety requirement.
+        Self {
+            qp,
+            kind,
+            regs,
+            memory: None,
+            len: 0,
+            capacity: nr,
+            nr_wrs: 0,
+        }
     }
 
     /// Takes an MR for another registration.
@@ -86,22 +126,26 @@ impl<'a> Registrations<'a> {
     /// # Errors
     ///
     /// `EAGAIN` where the pool is empty.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take_mr(&self) -> Result<Mr<'a>> {
         Mr::take(self.qp, self.kind.pool()).ok_or(EAGAIN)
     }
 
     /// Adds a registration of an MR that has been mapped, and the transfer of its first `len`
-    /// bytes.
-    #[inline]
+    /// bytes, over a port that speaks `protocol`.
+    #[inline(always)]
     pub(super) fn push(
         &mut self,
         mr: Mr<'a>,
         transfer: &Transfer<'_>,
+        protocol: Protocol,
         remote: Remote,
         len: u32,
     ) -> Result {
-        let protocol = transfer.protocol();
+        if self.len >= self.capacity {
+            self.grow()?;
+        }
+
         let access = match protocol {
             Protocol::Iwarp => {
                 bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
@@ -109,76 +153,100 @@ impl<'a> Registrations<'a> {
             }
             Protocol::Other => bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE,
         };
-        let opcode = match self.kind {
-            Kind::Data => bindings::ib_wr_opcode_IB_WR_REG_MR,
-            Kind::Integrity => bindings::ib_wr_opcode_IB_WR_REG_MR_INTEGRITY,
-        };
         // Every iWARP port can invalidate the target of a READ, and no other can. The device
         // checks protection information itself and needs the MR for that.
         let read_inv = protocol == Protocol::Iwarp
             && transfer.dir == Direction::Read
             && self.kind == Kind::Data;
-        // SAFETY: The MR is valid and nobody else's.
-        let (addr, lkey) = unsafe { ((*mr.as_raw()).iova, (*mr.as_raw()).lkey) };
+        let raw = mr.as_raw();
 
-        self.regs.push_with(|| {
-            let mut rdma_wr = wr::rdma_wr(transfer.dir, remote, ptr::null_mut(), 1);
+        // SAFETY: By the type invariant there is room for this registration, which is all zeroes:
+        // what is not set here is to be 0 or null. The MR is valid and nobody else's.
+        unsafe {
+            let reg = self.regs.add(self.len as usize);
 
-            if read_inv {
-                rdma_wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_RDMA_READ_WITH_INV;
+            (*reg).mr = raw;
+            (*reg).sge.addr = (*raw).iova;
+            (*reg).sge.length = len;
+
+            (*reg).wr.wr.sg_list = &raw mut (*reg).sge;
+            (*reg).wr.wr.num_sge = 1;
+            (*reg).wr.wr.opcode = if read_inv {
                 // The key that the MR will have, should C be the one that chains this.
-                rdma_wr.wr.ex.invalidate_rkey = key_moved(lkey, 1);
+                (*reg).wr.wr.ex.invalidate_rkey = key_moved((*raw).lkey, 1);
+                bindings::ib_wr_opcode_IB_WR_RDMA_READ_WITH_INV
+            } else {
+                wr::opcode(transfer.dir)
+            };
+            (*reg).wr.remote_addr = remote.addr;
+            (*reg).wr.rkey = remote.rkey;
+
+            (*reg).reg_wr.wr.next = &raw mut (*reg).wr.wr;
+            (*reg).reg_wr.wr.opcode = match self.kind {
+                Kind::Data => bindings::ib_wr_opcode_IB_WR_REG_MR,
+                Kind::Integrity => bindings::ib_wr_opcode_IB_WR_REG_MR_INTEGRITY,
+            };
+            (*reg).reg_wr.mr = raw;
+            // CAST: Flags, well below the limit of the C field.
+            (*reg).reg_wr.access = access as c_int;
+
+            let (head, count) = link_head(reg);
+            if self.len != 0 {
+                (*reg.sub(1)).wr.wr.next = head;
             }
-            bindings::rdma_rw_reg_ctx {
-                sge: bindings::ib_sge {
-                    addr,
-                    length: len,
-                    lkey: 0,
-                },
-                wr: rdma_wr,
-                reg_wr: bindings::ib_reg_wr {
-                    wr: wr::send_wr(opcode),
-                    mr: mr.as_raw(),
-                    key: 0,
-                    // CAST: Flags, well below the limit of the C field.
-                    access: access as c_int,
-                },
-                inv_wr: wr::send_wr(bindings::ib_wr_opcode_IB_WR_LOCAL_INV),
-                mr: mr.as_raw(),
-                sgt: NO_TABLE,
-            }
-        })?;
-        // INVARIANT: The MR is in the array's charge from here on.
+            // The numbers of work requests in an allocation.
+            self.nr_wrs = self.nr_wrs.wrapping_add(count);
+        }
+        // INVARIANT: One more is written and linked, and the MR is in the array's charge from here
+        // on.
+        self.len = self.len.wrapping_add(1);
         mr.keep();
         Ok(())
     }
 
-    /// Links all work requests and leaves everything to a context, with `table` in
-    /// the first registration. Returns the
-    /// number of work requests.
-    #[inline]
-    pub(super) fn keep(mut self, slot: &mut Slot<'_>, table: bindings::sg_table) -> c_int {
-        let regs = self.regs.as_mut_slice();
-        if let Some(first) = regs.first_mut() {
-            first.sgt = table;
+    /// Makes room for as many registrations again as there are.
+    #[cold]
+    fn grow(&mut self) -> Result {
+        let capacity = self.capacity.checked_mul(2).ok_or(ENOMEM)?;
+        let memory = Memory::for_regs(capacity)?;
+        let regs: *mut bindings::rdma_rw_reg_ctx = memory.start().as_ptr().cast();
+
+        // SAFETY: Both are arrays of their own, with that many elements or more. The work requests
+        // point at their neighbours, and are linked anew.
+        unsafe {
+            regs.copy_from_nonoverlapping(self.regs, self.len as usize);
+            link(regs, self.len as usize);
         }
+        // INVARIANT: That much is written, in memory that was cleared. The old array goes, if it is
+        // of our own.
+        self.regs = regs;
+        self.memory = Some(memory);
+        self.capacity = capacity;
+        Ok(())
+    }
 
-        // SAFETY: These are the elements of a slice, with valid MRs, in nobody else's use.
-        let count = unsafe { link(regs.as_mut_ptr(), regs.len()) };
+    /// Leaves everything to a context, with `table` in the first registration. Returns the number of
+    /// work requests.
+    #[inline(always)]
+    pub(super) fn keep(self, slot: &mut Slot<'_>, table: bindings::sg_table) -> c_int {
+        let nr_wrs = self.nr_wrs;
 
-        slot.write_registered(self.kind, regs.as_mut_ptr(), self.regs.len());
+        if self.len != 0 {
+            // SAFETY: By the type invariant there is a first one.
+            unsafe { (*self.regs).sgt = table };
+        }
+        slot.write_registered(self.kind, self.regs, self.len, self.memory.is_some());
         // The context has the MRs and the array now.
         mem::forget(self);
-        count
+        nr_wrs
     }
 }
 
 impl Drop for Registrations<'_> {
-    #[inline]
     fn drop(&mut self) {
-        for reg in self.regs.as_mut_slice().iter().rev() {
+        for i in (0..self.len as usize).rev() {
             // SAFETY: By the type invariant.
-            unsafe { put(self.qp, self.kind, reg) };
+            unsafe { put(self.qp, self.kind, &*self.regs.add(i)) };
         }
     }
 }
@@ -203,16 +271,36 @@ pub(super) unsafe fn put(qp: &Qp, kind: Kind, reg: &bindings::rdma_rw_reg_ctx) {
     }
 }
 
-/// Links the work requests of registrations in order, with an invalidation wherever the MR still
-/// holds an earlier registration. Returns the number of work requests.
+/// Links a registration and the invalidation before it, if the MR still holds an earlier
+/// registration. Returns the first work request, and how many there are with the transfer.
+///
+/// # Safety
+///
+/// `reg` must be valid, with a valid MR, and in nobody else's use.
+#[inline(always)]
+unsafe fn link_head(reg: *mut bindings::rdma_rw_reg_ctx) -> (*mut bindings::ib_send_wr, c_int) {
+    // SAFETY: By this function's safety requirement.
+    unsafe {
+        if !(*(*reg).mr).need_inval {
+            return (&raw mut (*reg).reg_wr.wr, 2);
+        }
+
+        // C leaves the opcode out where its init saw nothing to invalidate.
+        (*reg).inv_wr.opcode = bindings::ib_wr_opcode_IB_WR_LOCAL_INV;
+        (*reg).inv_wr.ex.invalidate_rkey = (*(*reg).mr).lkey;
+        (*reg).inv_wr.next = &raw mut (*reg).reg_wr.wr;
+        (&raw mut (*reg).inv_wr, 3)
+    }
+}
+
+/// Links the work requests of registrations anew, wherever they were before.
 ///
 /// # Safety
 ///
 /// `regs` must point to `nr` elements in place, with valid MRs, in nobody else's use.
-#[inline]
-unsafe fn link(regs: *mut bindings::rdma_rw_reg_ctx, nr: usize) -> c_int {
+#[cold]
+unsafe fn link(regs: *mut bindings::rdma_rw_reg_ctx, nr: usize) {
     let mut next = ptr::null_mut();
-    let mut count: c_int = 0;
 
     for i in (0..nr).rev() {
         // SAFETY: By this function's safety requirement.
@@ -222,22 +310,10 @@ unsafe fn link(regs: *mut bindings::rdma_rw_reg_ctx, nr: usize) -> c_int {
             (*reg).wr.wr.sg_list = &raw mut (*reg).sge;
             (*reg).wr.wr.next = next;
             (*reg).reg_wr.wr.next = &raw mut (*reg).wr.wr;
-            next = &raw mut (*reg).reg_wr.wr;
-            count = count.wrapping_add(2);
-
-            if (*(*reg).mr).need_inval {
-                // C leaves the opcode out where its init saw nothing to invalidate.
-                (*reg).inv_wr.opcode = bindings::ib_wr_opcode_IB_WR_LOCAL_INV;
-                (*reg).inv_wr.ex.invalidate_rkey = (*(*reg).mr).lkey;
-                (*reg).inv_wr.next = next;
-                next = &raw mut (*reg).inv_wr;
-                count = count.wrapping_add(1);
-            } else {
-                (*reg).inv_wr.next = ptr::null_mut();
-            }
+            (*reg).inv_wr.next = ptr::null_mut();
+            next = link_head(reg).0;
         }
     }
-    count
 }
 
 /// Moves a key on by `by`; its upper 24 bits name the MR and stay.
@@ -280,7 +356,7 @@ fn invalidates_itself(reg: &bindings::rdma_rw_reg_ctx) -> bool {
 /// # Safety
 ///
 /// `regs` must have valid MRs, in nobody else's use.
-#[inline(never)]
+#[inline(always)]
 pub(super) unsafe fn arm(
     regs: &mut [bindings::rdma_rw_reg_ctx],
 ) -> (*mut bindings::ib_send_wr, *mut bindings::ib_send_wr) {
@@ -356,21 +432,22 @@ pub(super) enum Misfit {
     Split,
 }
 
-/// Registers mapped memory with as many MRs as it takes.
+/// Registers mapped memory with as many MRs of `pages` pages as it takes.
 ///
 /// # Errors
 ///
 /// `EAGAIN` where the pool has too few MRs, `EINVAL` where the memory does not fit and is not to be
 /// split, or the device does not take it, `ENOMEM`.
-#[inline]
+#[inline(always)]
 fn register<'a>(
-    transfer: Transfer<'a>,
+    regs: &mut Registrations<'a>,
+    transfer: &Transfer<'a>,
     mut cursor: Cursor<'_>,
+    pages: NonZeroU32,
     misfit: Misfit,
-) -> Result<Registrations<'a>> {
-    let pages = transfer.qp.mr_pages();
+) -> Result {
+    let protocol = transfer.protocol();
     let mut remote = transfer.remote;
-    let mut regs = Registrations::new(transfer.qp, Kind::Data, div_round_up(cursor.left(), pages))?;
 
     while cursor.left() != 0 {
         let mr = regs.take_mr()?;
@@ -385,10 +462,10 @@ fn register<'a>(
         }
 
         let len = mapped_len(&mr);
-        regs.push(mr, &transfer, remote, len)?;
+        regs.push(mr, transfer, protocol, remote, len)?;
         remote = remote.advanced(u64::from(len));
     }
-    Ok(regs)
+    Ok(())
 }
 
 /// Maps `nents` entries from `sg` on into an MR, without the first `offset` bytes. Returns whether
@@ -444,14 +521,33 @@ pub(super) fn mapped_len(mr: &Mr<'_>) -> u32 {
 ///
 /// `EAGAIN` where the pool has too few MRs, `EINVAL` where the memory cannot be registered,
 /// `ENOMEM`.
-#[inline(never)]
+#[inline(always)]
 pub(super) fn init_sg(
     slot: &mut Slot<'_>,
-    transfer: Transfer<'_>,
+    transfer: &Transfer<'_>,
     cursor: Cursor<'_>,
     misfit: Misfit,
 ) -> Result<c_int> {
-    Ok(register(transfer, cursor, misfit)?.keep(slot, NO_TABLE))
+    let pages = transfer.qp.mr_pages();
+    let nr = div_round_up(cursor.left(), pages);
+    let mut regs = Registrations::new(transfer.qp, Kind::Data, nr)?;
+
+    register(&mut regs, transfer, cursor, pages, misfit)?;
+    Ok(regs.keep(slot, NO_TABLE))
+}
+
+/// [`init_sg`] for memory that does not have to be registered.
+///
+/// # Errors
+///
+/// As there. `EAGAIN` and `EINVAL` say that it is better not.
+#[inline(never)]
+pub(super) fn prefer_sg(
+    slot: &mut Slot<'_>,
+    transfer: &Transfer<'_>,
+    cursor: &Cursor<'_>,
+) -> Result<c_int> {
+    init_sg(slot, transfer, cursor.clone(), Misfit::Refuse)
 }
 
 /// Makes a context for an array of `bio_vec`, over a scatterlist that the context owns.
@@ -460,51 +556,99 @@ pub(super) fn init_sg(
 ///
 /// `EINVAL` where the array holds less than the transfer asks for or the memory cannot be
 /// registered, `EAGAIN` where the pool has too few MRs, `ENOMEM`, or the DMA layer's error.
-#[inline(never)]
+#[inline(always)]
 pub(super) fn init_bvec(
     slot: &mut Slot<'_>,
-    transfer: Transfer<'_>,
+    transfer: &Transfer<'_>,
     source: BvecSource<'_>,
 ) -> Result<c_int> {
-    let mut entries = entries(source)?;
-    // SAFETY: The entries stay where they are, in nobody else's use, until this function returns or
-    // the context is destroyed.
-    let list = unsafe { SgSource::from_raw(entries.as_mut_slice().as_mut_ptr(), entries.len())? };
+    let pages = transfer.qp.mr_pages();
+    let nr = source.nr_bvecs();
+    let nr_regs = div_round_up(nr, pages);
+    let entries = Layout::array::<bindings::scatterlist>(nr as usize).map_err(|_| ENOMEM)?;
+    let (both, behind) = Layout::array::<bindings::rdma_rw_reg_ctx>(nr_regs as usize)
+        .and_then(|regs| entries.extend(regs))
+        .map_err(|_| ENOMEM)?;
+    let at_once = OWN_FORMS && both.size() <= ONE_ALLOCATION;
+    let memory = if at_once {
+        Memory::zeroed(both)?
+    } else {
+        Memory::new(entries)?
+    };
+    let sgl: *mut bindings::scatterlist = memory.start().as_ptr().cast();
+
+    // SAFETY: There is room for an entry for each piece, which stay where they are, in nobody
+    // else's use, until this function returns or the context is destroyed.
+    let list = unsafe { SgSource::from_raw(sgl, write_entries(sgl, source)?)? };
     let mapped = MappedSg::new(transfer.qp.device(), list, transfer.dir)?;
-    let regs = register(transfer, Cursor::new(&mapped, 0)?, Misfit::Split)?;
-    let table = bindings::sg_table {
-        sgl: list.as_raw(),
-        nents: mapped.nents().get(),
-        orig_nents: entries.len(),
+    let nents = mapped.nents();
+    let mut regs = if at_once {
+        // SAFETY: The layout has the room, behind the entries, and it is cleared.
+        unsafe {
+            let regs = memory.start().as_ptr().add(behind).cast();
+
+            Registrations::in_room(transfer.qp, Kind::Data, regs, nr_regs)
+        }
+    } else {
+        Registrations::new(transfer.qp, Kind::Data, div_round_up(nents.get(), pages))?
     };
 
+    register(
+        &mut regs,
+        transfer,
+        Cursor::new(&mapped, 0)?,
+        pages,
+        Misfit::Split,
+    )?;
     mapped.keep();
-    entries.keep();
+    memory.keep();
+
+    let table = bindings::sg_table {
+        sgl,
+        nents: nents.get(),
+        orig_nents: list.nents().get(),
+    };
     Ok(regs.keep(slot, table))
 }
 
-/// The pieces of a source as the entries of a scatterlist.
-fn entries(mut source: BvecSource<'_>) -> Result<Array<bindings::scatterlist>> {
-    let mut entries = Array::new(source.nr_bvecs())?;
+/// Writes the pieces of a source as the entries of a scatterlist, and returns how many.
+///
+/// # Safety
+///
+/// There must be room for an entry for each entry of the array at `sgl`.
+#[inline(always)]
+unsafe fn write_entries(
+    sgl: *mut bindings::scatterlist,
+    mut source: BvecSource<'_>,
+) -> Result<u32> {
+    let mut nents = 0u32;
 
     while let Some(piece) = source.next_piece()? {
-        entries.push_with(|| bindings::scatterlist {
-            // CAST: `unsigned long` is as wide as a pointer.
-            page_link: piece.page() as usize,
-            offset: piece.offset(),
-            length: piece.len(),
-            dma_address: 0,
-            #[cfg(CONFIG_NEED_SG_DMA_LENGTH)]
-            dma_length: 0,
-            #[cfg(CONFIG_NEED_SG_DMA_FLAGS)]
-            dma_flags: 0,
-        })?;
+        // SAFETY: An entry of the array has one piece at the most.
+        unsafe {
+            sgl.add(nents as usize).write(bindings::scatterlist {
+                // CAST: `unsigned long` is as wide as a pointer.
+                page_link: piece.page() as usize,
+                offset: piece.offset(),
+                length: piece.len(),
+                dma_address: 0,
+                #[cfg(CONFIG_NEED_SG_DMA_LENGTH)]
+                dma_length: 0,
+                #[cfg(CONFIG_NEED_SG_DMA_FLAGS)]
+                dma_flags: 0,
+            });
+        }
+        // Not more than there are entries.
+        nents = nents.wrapping_add(1);
     }
-    if let Some(last) = entries.as_mut_slice().last_mut() {
+    if nents != 0 {
+        // SAFETY: The last of those that have just been written.
         // CAST: As above.
-        last.page_link |= bindings::SG_END as usize;
+        unsafe {
+            (*sgl.add(nents.wrapping_sub(1) as usize)).page_link |= bindings::SG_END as usize;
+        }
     }
-    Ok(entries)
+    Ok(nents)
 }
 
 /// Releases the scatterlist that [`init_bvec`] left with a context, mapping and memory.

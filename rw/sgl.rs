@@ -14,11 +14,11 @@ use super::{
         MappedSg,
         Segment, //
     },
-    multi::{
-        Filled,
-        Segments, //
+    multi::Segments,
+    pages::{
+        Pages,
+        IN_PAGE, //
     },
-    pages::Pages,
     warn_on_once,
     Device, //
 };
@@ -408,12 +408,12 @@ impl Cursor<'_> {
                 break;
             };
             let start = segment.addr;
-            let in_page = start & PAGE_OFFSET;
+            let in_page = start & IN_PAGE;
 
             // The part of the first page that lies before the segment, if that page is taken.
             let taken = match end {
                 Some(end) if end == start => in_page != 0,
-                Some(end) if (end | start) & PAGE_OFFSET != 0 => {
+                Some(end) if (end | start) & IN_PAGE != 0 => {
                     *self = here;
                     break;
                 }
@@ -452,9 +452,6 @@ impl Cursor<'_> {
         Some(run)
     }
 }
-
-/// Bits of an address that count within a page.
-const PAGE_OFFSET: u64 = kernel::page::PAGE_SIZE as u64 - 1;
 
 /// Entries of a list, the first and the last of them cut to a part; made whole again on drop.
 ///
@@ -541,26 +538,24 @@ impl Drop for Run {
 
 // SAFETY: The SGEs are written one after the other, and counted.
 unsafe impl<V: View> Segments for Cursor<'_, V> {
+    const EXACT: bool = true;
+
     // C frees `map.wrs` and `map.sges` of such a context; one allocation serves where the former
     // points to its start and the latter is null.
     const SGES_FIRST: bool = false;
 
-    #[inline]
+    #[inline(always)]
     fn bound(&self) -> u32 {
         self.left
     }
 
-    #[inline]
-    fn only(&mut self) -> Result<Option<Segment>> {
-        Ok(if self.left == 1 {
-            self.next_segment()
-        } else {
-            None
-        })
+    #[inline(always)]
+    fn only(&mut self) -> Result<Segment> {
+        self.next_segment().ok_or(EINVAL)
     }
 
-    #[inline]
-    fn fill(&mut self, sges: &mut [MaybeUninit<bindings::ib_sge>], lkey: u32) -> Filled {
+    #[inline(always)]
+    fn fill(&mut self, sges: &mut [MaybeUninit<bindings::ib_sge>], lkey: u32) -> (usize, u64) {
         let nr = sges.len().min(self.left as usize);
         let mut offset = self.offset;
         let mut sg = self.sg;
@@ -589,16 +584,11 @@ unsafe impl<V: View> Segments for Cursor<'_, V> {
             sg = unsafe { next_entry(sg) };
         }
         self.sg = sg;
-        Filled {
-            nr,
-            len,
-            result: Ok(()),
-        }
+        (nr, len)
     }
 
-    // All that is left of the list is to be transferred.
-    #[inline]
-    fn finish(&self) -> Result {
+    #[inline(always)]
+    fn result(&self) -> Result {
         Ok(())
     }
 
@@ -609,6 +599,6 @@ unsafe impl<V: View> Segments for Cursor<'_, V> {
     }
 
     // The list is mapped as a whole, by its own guard.
-    #[inline]
+    #[inline(always)]
     fn undo(&self, _sges: &[bindings::ib_sge]) {}
 }

@@ -76,7 +76,7 @@ pub(super) fn init(
         len = len.wrapping_sub(unsafe { (*(*mr.as_raw()).sig_attrs).meta_length } as u32);
     }
 
-    regs.push(mr, transfer, transfer.remote, len)?;
+    regs.push(mr, transfer, transfer.protocol(), transfer.remote, len)?;
     // For a destroy that does not name it.
     let prot = bindings::sg_table {
         sgl: prot_sgl,

@@ -13,10 +13,7 @@ use super::{
     device::Protocol,
     dma::MappedSg,
     iova,
-    multi::{
-        self,
-        Segments, //
-    },
+    multi,
     pages::Pages,
     registered::{
         self,
@@ -85,144 +82,170 @@ impl<'a> Transfer<'a> {
     }
 
     /// What the port speaks.
-    #[inline]
+    #[inline(always)]
     pub(super) fn protocol(&self) -> Protocol {
         self.qp.device().protocol(self.port_num)
     }
 
     /// Whether the transfer must use MRs, whatever its memory looks like.
-    #[inline]
-    fn requires_mr(&self) -> bool {
+    #[inline(always)]
+    pub(crate) fn requires_mr(&self) -> bool {
         (self.dir == Direction::Read && self.protocol() == Protocol::Iwarp) || self.qp.is_forced()
     }
 
+    /// Whether the device does DMA, and does not work with kernel addresses.
+    #[inline(always)]
+    pub(crate) fn needs_dma(&self) -> bool {
+        self.qp.device().dma_device().is_some()
+    }
+
     /// Whether the transfer is better made with MRs, over `nents` entries.
-    #[inline]
+    #[inline(always)]
     fn prefers_mrs(&self, nents: u32) -> bool {
         let limit = self.qp.device().max_sgl_rd();
 
         self.dir == Direction::Read && limit != 0 && nents > limit
     }
 
-    /// Makes a context for a scatterlist, leaving out its first `offset` bytes.
+    /// Makes a context for the shortest of transfers over a scatterlist: one entry, on a device that
+    /// works with kernel addresses, and no MR. There is nothing to be taken or given back.
     ///
-    /// Returns the number of work requests. See [`crate::rdma_rw_ctx_init`].
-    #[inline]
-    pub(crate) fn init_sg(self, slot: Slot<'_>, list: SgSource, offset: u32) -> Result<c_int> {
-        let device = self.qp.device();
-        let slot = slot.of_list(list);
-
-        // A software device needs no mapping but a note in each entry, which is made on the way.
-        if device.dma_device().is_none() && !self.requires_mr() {
-            let cursor = Cursor::of_virtual(&list, device, offset)?;
-            if !self.prefers_mrs(cursor.left()) {
-                return self.init_direct(slot, cursor);
-            }
-        }
-
-        let mapped = MappedSg::new(device, list, self.dir)?;
-        let count = self.init_mapped(slot, Cursor::new(&mapped, offset)?)?;
-
-        mapped.keep();
-        Ok(count)
-    }
-
-    /// [`Transfer::init_sg`] for the shortest of transfers: one entry, on a device that works with
-    /// kernel addresses. There is nothing to be taken or given back.
-    ///
-    /// None for any other, and for whatever may fail.
+    /// None for whatever is longer or may fail.
     #[inline(always)]
     pub(crate) fn init_sg_at_once(
-        self,
+        &self,
         slot: Slot<'_>,
         list: SgSource,
         offset: u32,
     ) -> Option<c_int> {
-        let device = self.qp.device();
-
-        if list.nents().get() != 1 || device.dma_device().is_some() || self.requires_mr() {
+        if list.nents().get() != 1 {
             return None;
         }
         self.qp.max_sge(self.dir)?;
 
         let segment = list.map_virtual_one(&Pages::known_virtual()?, offset)?;
-        Some(single::init(&mut slot.of_list(list), &self, segment))
+        Some(single::init(&mut slot.of_list(list), self, segment))
     }
 
-    /// Makes a context for a list that is mapped.
-    #[inline(never)]
-    fn init_mapped(self, mut slot: Slot<'_>, cursor: Cursor<'_>) -> Result<c_int> {
-        if self.requires_mr() {
-            return registered::init_sg(&mut slot, self, cursor, Misfit::Split);
-        }
+    /// Makes a context for a scatterlist, leaving out its first `offset` bytes, on a device that
+    /// works with kernel addresses: instead of a mapping there is a note in each entry, which is
+    /// made on the way. See [`crate::rdma_rw_ctx_init`].
+    #[inline(always)]
+    pub(crate) fn init_sg(&self, slot: Slot<'_>, list: SgSource, offset: u32) -> Result<c_int> {
+        let cursor = Cursor::of_virtual(&list, self.qp.device(), offset)?;
+
         if self.prefers_mrs(cursor.left()) {
-            match registered::init_sg(&mut slot, self, cursor.clone(), Misfit::Refuse) {
+            return self.init_sg_preferred(slot, list, offset);
+        }
+        multi::init(&mut slot.of_list(list), self, cursor)
+    }
+
+    /// [`Transfer::init_sg`] where MRs are better: they are for what is mapped as a whole.
+    #[inline(never)]
+    fn init_sg_preferred(&self, slot: Slot<'_>, list: SgSource, offset: u32) -> Result<c_int> {
+        self.init_sg_mapped(slot, list, offset)
+    }
+
+    /// Makes a context for a scatterlist that is to be mapped first, with MRs where they are better.
+    #[inline(always)]
+    pub(crate) fn init_sg_mapped(
+        &self,
+        slot: Slot<'_>,
+        list: SgSource,
+        offset: u32,
+    ) -> Result<c_int> {
+        let mut slot = slot.of_list(list);
+        let mapped = MappedSg::new(self.qp.device(), list, self.dir)?;
+        let cursor = Cursor::new(&mapped, offset)?;
+        let registered = if self.prefers_mrs(cursor.left()) {
+            match registered::prefer_sg(&mut slot, self, &cursor) {
                 // No MR is left, or this memory does not fit: SGEs it is.
-                Err(e) if e == EAGAIN || e == EINVAL => {}
-                result => return result,
+                Err(e) if e == EAGAIN || e == EINVAL => None,
+                result => Some(result?),
             }
-        }
-        self.init_direct(slot, cursor)
+        } else {
+            None
+        };
+        let count = match registered {
+            Some(count) => count,
+            None => multi::init(&mut slot, self, cursor)?,
+        };
+
+        mapped.keep();
+        Ok(count)
     }
 
-    /// Makes a context of SGEs.
-    #[inline]
-    fn init_direct(self, mut slot: Slot<'_>, mut segments: impl Segments) -> Result<c_int> {
-        // A QP without SGEs can do nothing.
-        let max_sge = self.qp.max_sge(self.dir).ok_or(EINVAL)?;
+    /// Makes a context for a scatterlist that is to be registered.
+    #[inline(always)]
+    pub(crate) fn init_sg_registered(
+        &self,
+        slot: Slot<'_>,
+        list: SgSource,
+        offset: u32,
+    ) -> Result<c_int> {
+        let mut slot = slot.of_list(list);
+        let mapped = MappedSg::new(self.qp.device(), list, self.dir)?;
+        let cursor = Cursor::new(&mapped, offset)?;
+        let count = registered::init_sg(&mut slot, self, cursor, Misfit::Split)?;
 
-        match segments.only()? {
-            Some(segment) => Ok(single::init(&mut slot, &self, segment)),
-            None => multi::init(slot, self, segments, max_sge),
-        }
+        mapped.keep();
+        Ok(count)
     }
 
-    /// Makes a context for an array of `bio_vec`.
+    /// Makes a context for the shortest of transfers over an array of `bio_vec`: within one entry,
+    /// on a device that works with kernel addresses, and no MR.
     ///
-    /// Returns the number of work requests. See [`crate::rdma_rw_ctx_init_bvec`].
-    #[inline]
-    pub(crate) fn init_bvec(self, mut slot: Slot<'_>, source: BvecSource<'_>) -> Result<c_int> {
-        if self.requires_mr() {
-            return registered::init_bvec(&mut slot, self, source);
-        }
+    /// None for whatever may fail.
+    #[inline(always)]
+    pub(crate) fn init_bvec_at_once(&self, mut slot: Slot<'_>, piece: Piece) -> Option<c_int> {
+        self.qp.max_sge(self.dir)?;
 
+        let segment = piece.segment(&Pages::known_virtual()?);
+        Some(single::init(&mut slot, self, segment))
+    }
+
+    /// Makes a context for an array of `bio_vec` on a device that works with kernel addresses. See
+    /// [`crate::rdma_rw_ctx_init_bvec`].
+    #[inline(always)]
+    pub(crate) fn init_bvec(&self, mut slot: Slot<'_>, source: BvecSource<'_>) -> Result<c_int> {
+        let segments = MappedPieces::<'_, false>::new(self.qp.device(), self.dir, source)?;
+
+        multi::init(&mut slot, self, segments)
+    }
+
+    /// Makes a context for an array of `bio_vec` that is to be mapped.
+    #[inline(always)]
+    pub(crate) fn init_bvec_mapped(
+        &self,
+        mut slot: Slot<'_>,
+        source: BvecSource<'_>,
+    ) -> Result<c_int> {
         if source.nr_bvecs() > 1 {
             // Whatever hinders the IOVA range, SGEs cover the same bytes from the first one on.
-            if let Some(count) = iova::init(&mut slot, self, source.clone())? {
+            if let Some(count) = iova::init(&mut slot, self, &source)? {
                 return Ok(count);
             }
         }
 
-        let device = self.qp.device();
-        if device.dma_device().is_some() {
-            let segments = MappedPieces::<'_, true>::new(device, self.dir, source)?;
-            self.init_direct(slot, segments)
-        } else {
-            let segments = MappedPieces::<'_, false>::new(device, self.dir, source)?;
-            self.init_direct(slot, segments)
-        }
+        let segments = MappedPieces::<'_, true>::new(self.qp.device(), self.dir, source)?;
+        multi::init(&mut slot, self, segments)
     }
 
-    /// [`Transfer::init_bvec`] for the shortest of transfers: within one entry, on a device that
-    /// works with kernel addresses.
-    ///
-    /// None for any other, and for whatever may fail.
+    /// Makes a context for an array of `bio_vec` that is to be registered.
     #[inline(always)]
-    pub(crate) fn init_bvec_at_once(self, mut slot: Slot<'_>, piece: Piece) -> Option<c_int> {
-        if self.qp.device().dma_device().is_some() || self.requires_mr() {
-            return None;
-        }
-        self.qp.max_sge(self.dir)?;
-
-        let segment = piece.segment(&Pages::known_virtual()?);
-        Some(single::init(&mut slot, &self, segment))
+    pub(crate) fn init_bvec_registered(
+        &self,
+        mut slot: Slot<'_>,
+        source: BvecSource<'_>,
+    ) -> Result<c_int> {
+        registered::init_bvec(&mut slot, self, source)
     }
 
     /// Makes a context for data with protection information.
     ///
     /// Returns the number of work requests. See [`crate::rdma_rw_ctx_signature_init`].
     pub(crate) fn init_signature(
-        self,
+        &self,
         slot: Slot<'_>,
         data: SgSource,
         prot: Option<SgSource>,
@@ -235,7 +258,7 @@ impl<'a> Transfer<'a> {
             Some(prot) => Some(MappedSg::new(device, prot, self.dir)?),
             None => None,
         };
-        let count = signature::init(&mut slot, &self, &data, prot.as_ref(), attrs)?;
+        let count = signature::init(&mut slot, self, &data, prot.as_ref(), attrs)?;
 
         if let Some(prot) = prot {
             prot.keep();

@@ -10,41 +10,35 @@ use super::{
 };
 use crate::bindings;
 
-/// A send work request of an opcode without SGEs, neither linked nor signalled.
-#[inline]
-pub(super) fn send_wr(opcode: bindings::ib_wr_opcode) -> bindings::ib_send_wr {
-    bindings::ib_send_wr {
-        next: ptr::null_mut(),
-        __bindgen_anon_1: bindings::ib_send_wr__bindgen_ty_1 {
-            wr_cqe: ptr::null_mut(),
-        },
-        sg_list: ptr::null_mut(),
-        num_sge: 0,
-        opcode,
-        send_flags: 0,
-        ex: bindings::ib_send_wr__bindgen_ty_2 { invalidate_rkey: 0 },
+/// Opcode of an RDMA READ or WRITE.
+#[inline(always)]
+pub(super) fn opcode(dir: Direction) -> bindings::ib_wr_opcode {
+    match dir {
+        Direction::Write => bindings::ib_wr_opcode_IB_WR_RDMA_WRITE,
+        Direction::Read => bindings::ib_wr_opcode_IB_WR_RDMA_READ,
     }
 }
 
 /// An RDMA READ or WRITE over some SGEs, neither linked nor signalled.
-#[inline]
+#[inline(always)]
 pub(super) fn rdma_wr(
     dir: Direction,
     remote: Remote,
     sges: *mut bindings::ib_sge,
     nr_sges: u32,
 ) -> bindings::ib_rdma_wr {
-    let opcode = match dir {
-        Direction::Write => bindings::ib_wr_opcode_IB_WR_RDMA_WRITE,
-        Direction::Read => bindings::ib_wr_opcode_IB_WR_RDMA_READ,
-    };
-
     bindings::ib_rdma_wr {
         wr: bindings::ib_send_wr {
+            next: ptr::null_mut(),
+            __bindgen_anon_1: bindings::ib_send_wr__bindgen_ty_1 {
+                wr_cqe: ptr::null_mut(),
+            },
             sg_list: sges,
             // CAST: A QP's limit of SGEs is a small number.
             num_sge: nr_sges as i32,
-            ..send_wr(opcode)
+            opcode: opcode(dir),
+            send_flags: 0,
+            ex: bindings::ib_send_wr__bindgen_ty_2 { invalidate_rkey: 0 },
         },
         remote_addr: remote.addr,
         rkey: remote.rkey,
