@@ -134,7 +134,7 @@ macro_rules! inits {
 }
 
 inits! {
-    /// [`rdma_rw_ctx_init`] on a device that works with kernel addresses, where MRs are no must.
+    /// [`rdma_rw_ctx_init`] for any transfer.
     unsafe fn init_sg(
         sg: *mut bindings::scatterlist,
         sg_cnt: u32,
@@ -146,32 +146,7 @@ inits! {
         transfer.init_sg(slot, list, sg_offset)
     }
 
-    /// [`rdma_rw_ctx_init`] on a device that does DMA, where MRs are no must.
-    unsafe fn init_sg_mapped(
-        sg: *mut bindings::scatterlist,
-        sg_cnt: u32,
-        sg_offset: u32,
-    ) = |transfer, slot| {
-        // SAFETY: The caller promises a list of `sg_cnt` entries, or null.
-        let list = unsafe { SgSource::from_raw(sg, sg_cnt)? };
-
-        transfer.init_sg_mapped(slot, list, sg_offset)
-    }
-
-    /// [`rdma_rw_ctx_init`] where MRs are a must.
-    unsafe fn init_sg_registered(
-        sg: *mut bindings::scatterlist,
-        sg_cnt: u32,
-        sg_offset: u32,
-    ) = |transfer, slot| {
-        // SAFETY: The caller promises a list of `sg_cnt` entries, or null.
-        let list = unsafe { SgSource::from_raw(sg, sg_cnt)? };
-
-        transfer.init_sg_registered(slot, list, sg_offset)
-    }
-
-    /// [`rdma_rw_ctx_init_bvec`] on a device that works with kernel addresses, where MRs are no
-    /// must.
+    /// [`rdma_rw_ctx_init_bvec`] for any transfer.
     unsafe fn init_bvec(
         bvecs: *const bindings::bio_vec,
         nr_bvec: u32,
@@ -181,30 +156,6 @@ inits! {
         let source = unsafe { BvecSource::from_raw(bvecs, nr_bvec, iter)? };
 
         transfer.init_bvec(slot, source)
-    }
-
-    /// [`rdma_rw_ctx_init_bvec`] on a device that does DMA, where MRs are no must.
-    unsafe fn init_bvec_mapped(
-        bvecs: *const bindings::bio_vec,
-        nr_bvec: u32,
-        iter: bindings::bvec_iter,
-    ) = |transfer, slot| {
-        // SAFETY: The caller promises an array of `nr_bvec` entries, or null.
-        let source = unsafe { BvecSource::from_raw(bvecs, nr_bvec, iter)? };
-
-        transfer.init_bvec_mapped(slot, source)
-    }
-
-    /// [`rdma_rw_ctx_init_bvec`] where MRs are a must.
-    unsafe fn init_bvec_registered(
-        bvecs: *const bindings::bio_vec,
-        nr_bvec: u32,
-        iter: bindings::bvec_iter,
-    ) = |transfer, slot| {
-        // SAFETY: The caller promises an array of `nr_bvec` entries, or null.
-        let source = unsafe { BvecSource::from_raw(bvecs, nr_bvec, iter)? };
-
-        transfer.init_bvec_registered(slot, source)
     }
 }
 
@@ -322,52 +273,19 @@ c_abi! {
         let (qp, list, slot) = unsafe {
             (
                 Qp::from_raw(qp),
-                SgSource::from_raw(sg, sg_cnt),
+                SgSource::of_one(sg, sg_cnt),
                 Slot::from_raw(ctx),
             )
         };
 
-        if let (Some(way), Ok(list)) = (Direction::from_raw(dir), list) {
+        if let (Some(list), Some(way)) = (list, Direction::from_raw(dir)) {
             let transfer = Transfer::new(qp, port_num, Remote::new(remote_addr, rkey), way);
-            let qp = qp.as_raw();
 
-            if transfer.requires_mr() {
-                // SAFETY: By this function's own safety requirements.
-                return unsafe {
-                    init_sg_registered(
-                        ctx,
-                        qp,
-                        port_num,
-                        sg,
-                        sg_cnt,
-                        sg_offset,
-                        remote_addr,
-                        rkey,
-                        dir,
-                    )
-                };
-            }
-            if transfer.needs_dma() {
-                // SAFETY: As above.
-                return unsafe {
-                    init_sg_mapped(
-                        ctx,
-                        qp,
-                        port_num,
-                        sg,
-                        sg_cnt,
-                        sg_offset,
-                        remote_addr,
-                        rkey,
-                        dir,
-                    )
-                };
-            }
             if let Some(count) = transfer.init_sg_at_once(slot, list, sg_offset) {
                 return count;
             }
         }
-        // SAFETY: As above.
+        // SAFETY: By this function's own safety requirements.
         unsafe {
             init_sg(
                 ctx,
@@ -420,57 +338,19 @@ c_abi! {
         rkey: u32,
         dir: bindings::dma_data_direction,
     ) -> c_int {
-        // SAFETY: The caller promises a valid QP, an array of `nr_bvec` entries or null, and
-        // writable memory that stays in place.
-        let (qp, piece, slot) = unsafe {
-            (
-                Qp::from_raw(qp),
-                BvecSource::only_piece(bvecs, nr_bvec, iter),
-                Slot::from_raw(ctx),
-            )
-        };
+        // SAFETY: The caller promises a valid QP, and writable memory that stays in place.
+        let (qp, slot) = unsafe { (Qp::from_raw(qp), Slot::from_raw(ctx)) };
 
-        if let Some(way) = Direction::from_raw(dir) {
+        if let (1, Some(way)) = (nr_bvec, Direction::from_raw(dir)) {
             let transfer = Transfer::new(qp, port_num, Remote::new(remote_addr, rkey), way);
-            let qp = qp.as_raw();
+            // SAFETY: The caller promises an array of one entry, or null.
+            let piece = || unsafe { BvecSource::only_piece(bvecs, iter) };
 
-            if transfer.requires_mr() {
-                // SAFETY: By this function's own safety requirements.
-                return unsafe {
-                    init_bvec_registered(
-                        ctx,
-                        qp,
-                        port_num,
-                        bvecs,
-                        nr_bvec,
-                        iter,
-                        remote_addr,
-                        rkey,
-                        dir,
-                    )
-                };
-            }
-            if transfer.needs_dma() {
-                // SAFETY: As above.
-                return unsafe {
-                    init_bvec_mapped(
-                        ctx,
-                        qp,
-                        port_num,
-                        bvecs,
-                        nr_bvec,
-                        iter,
-                        remote_addr,
-                        rkey,
-                        dir,
-                    )
-                };
-            }
-            if let Some(count) = piece.and_then(|piece| transfer.init_bvec_at_once(slot, piece)) {
+            if let Some(count) = transfer.init_bvec_at_once(slot, piece) {
                 return count;
             }
         }
-        // SAFETY: As above.
+        // SAFETY: By this function's own safety requirements.
         unsafe {
             init_bvec(
                 ctx,

@@ -9,6 +9,7 @@
 #include <linux/bvec.h>
 #include <linux/dma-mapping.h>
 #include <linux/dma-map-ops.h>
+#include <linux/iommu-dma.h>
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
 #include <rdma/ib_verbs.h>
@@ -24,6 +25,7 @@ int rdma_rw_c_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,
 void *rdma_rw_c_kmalloc(size_t size);
 void *rdma_rw_c_kzalloc(size_t size);
 void *rdma_rw_c_alloc_regs(u32 nr);
+u32 rdma_rw_c_max_merged(struct device *dev);
 u64 rdma_rw_c_page_phys(const struct page *page);
 u64 rdma_rw_c_page_virt(const struct page *page);
 

@@ -29,6 +29,18 @@ void *rdma_rw_c_alloc_regs(u32 nr)
 	return kzalloc_objs(struct rdma_rw_reg_ctx, nr);
 }
 
+/*
+ * How long a mapping may be that does for several of neighbours in memory; 0
+ * where it might fail though those do not, or be other than they are.
+ */
+u32 rdma_rw_c_max_merged(struct device *dev)
+{
+	if (get_dma_ops(dev) || use_dma_iommu(dev) || dma_max_mapping_size(dev) != SIZE_MAX ||
+	    dma_get_seg_boundary(dev) < SZ_2M - 1)
+		return 0;
+	return dma_get_max_seg_size(dev);
+}
+
 u64 rdma_rw_c_page_phys(const struct page *page)
 {
 	return page_to_phys(page);

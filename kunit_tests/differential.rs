@@ -187,11 +187,11 @@ impl Differential {
             self.runner.state.chains,
             self.runner.state.bytes >> 20
         ));
-        for at in (0..D::NR).step_by(5) {
+        for at in (0..D::NR).step_by(4) {
             let (names, counts) = (&D::NAMES[at..], &reached.amended[at..]);
 
             print(fmt!(
-                "amended: {} {}, {} {}, {} {}, {} {}, {} {}",
+                "amended: {} {}, {} {}, {} {}, {} {}",
                 names[0],
                 counts[0],
                 names[1],
@@ -199,9 +199,7 @@ impl Differential {
                 names[2],
                 counts[2],
                 names[3],
-                counts[3],
-                names[4],
-                counts[4]
+                counts[3]
             ));
         }
         print(fmt!(
@@ -235,6 +233,7 @@ impl Differential {
                 _ if d == D::D3 as usize => ground.inner,
                 _ if d == D::D9 as usize => !ground.force_mr && !ground.real,
                 _ if d == D::D13 as usize => !ground.force_mr && ground.real,
+                _ if d == D::Merged as usize => !ground.force_mr,
                 _ => true,
             };
 

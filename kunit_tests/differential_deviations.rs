@@ -8,6 +8,8 @@
 //! an MR is a must) does the comparison end at that call, and what Rust does from there on is
 //! measured by a model and by the bytes that arrive.
 
+use kernel::prelude::*;
+
 use crate::differential_case::{
     Config,
     Entry,
@@ -35,15 +37,17 @@ pub(crate) enum D {
     D15,
     /// [`rounds_up_past_32_bits`].
     RoundsUp,
+    /// [`merged`].
+    Merged,
 }
 
 impl D {
-    pub(crate) const NR: usize = 15;
+    pub(crate) const NR: usize = 16;
 
     /// Names, by index.
     pub(crate) const NAMES: [&'static str; Self::NR] = [
         "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9", "d10", "d11", "d12", "d13", "d15",
-        "rounding",
+        "rounding", "merged",
     ];
 }
 
@@ -324,6 +328,21 @@ pub(crate) fn fills_pages(list: &[Entry], needed: &Needed) -> bool {
 /// without the range.
 pub(crate) fn d13(real: bool, ret: i32, list: &[Entry], needed: &Needed) -> bool {
     real && ret < 0 && !fills_pages(list, needed)
+}
+
+/// Pieces of an array that follow each other in memory, as one each: so Rust moves them, with fewer
+/// SGEs than C makes of the pieces themselves.
+pub(crate) fn merged(pieces: &[Entry]) -> KVec<Entry> {
+    let mut merged: KVec<Entry> = KVec::new();
+
+    for piece in pieces {
+        match merged.last_mut() {
+            Some(last) if last.start + u64::from(last.len) == piece.start => last.len += piece.len,
+            // What is missing shows in what is made of it.
+            _ => drop(merged.push(*piece, GFP_KERNEL)),
+        }
+    }
+    merged
 }
 
 /// More entries than an MR with protection information takes: C counts them before DMA mapping,

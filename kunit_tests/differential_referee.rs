@@ -11,6 +11,7 @@ use crate::api::REFEREE;
 use crate::bindings;
 use crate::differential_case::{
     Case,
+    Dma,
     Entry,
     Form,
     Init, //
@@ -25,6 +26,7 @@ use crate::differential_deviations::{
     d8,
     d9,
     fills_pages,
+    merged,
     misfit,
     mrs_needed,
     Kind,
@@ -275,21 +277,24 @@ impl Runner {
             }
 
             // The entries that are needed, and no others.
-            let slot = &mut self.slots[i];
-            let pages = self.state.page(i);
-            slot.bvecs.clear();
+            let mut entries = KVec::new();
             for entry in &list[needed.first..needed.end] {
                 if entry.len != 0 {
-                    let _ = slot.bvecs.push_within_capacity(bindings::bio_vec {
-                        bv_page: pages.wrapping_add((entry.start / PAGE) as usize),
-                        bv_len: entry.len,
-                        bv_offset: (entry.start % PAGE) as u32,
-                    });
+                    let _ = entries.push(*entry, GFP_KERNEL);
                 }
             }
-            slot.bvec_count = slot.bvecs.len();
-            slot.init.idx = 0;
-            slot.init.offset = needed.offset;
+            self.tell_entries(i, &entries, needed.offset);
+        }
+
+        // A device that works with kernel addresses is told of neighbours as one.
+        if case.config.dma == Dma::Virtual && !self.requires_mr(case, &init) {
+            let pieces = self.pieces(case, &init, &needed);
+            let merged = merged(&pieces);
+
+            if merged.len() < pieces.len() {
+                self.count(D::Merged);
+                self.tell_entries(i, &merged, 0);
+            }
         }
 
         let mark = self.state.mark();
@@ -315,6 +320,24 @@ impl Runner {
         // The slot tells of the case again.
         self.slots[i].init = init;
         Ok(ret)
+    }
+
+    /// Makes the array of a slot one of these entries, with so many bytes of the first left out.
+    fn tell_entries(&mut self, i: usize, entries: &[Entry], offset: u32) {
+        let pages = self.state.page(i);
+        let slot = &mut self.slots[i];
+
+        slot.bvecs.clear();
+        for entry in entries {
+            let _ = slot.bvecs.push_within_capacity(bindings::bio_vec {
+                bv_page: pages.wrapping_add((entry.start / PAGE) as usize),
+                bv_len: entry.len,
+                bv_offset: (entry.start % PAGE) as u32,
+            });
+        }
+        slot.bvec_count = slot.bvecs.len();
+        slot.init.idx = 0;
+        slot.init.offset = offset;
     }
 
     /// What is to be moved of an array, entry by entry.

@@ -79,6 +79,8 @@ enum Want {
     Fails(Error),
     /// This, while C says `EINVAL`.
     Rust(&'static Want),
+    /// One SGE, while C has work requests of so many.
+    Merged(&'static [u32]),
 }
 
 /// A transfer, and what is to become of it.
@@ -210,6 +212,7 @@ const AGAIN: Want = Want::Fails(EAGAIN);
 const NO_MR_LEFT: Want = Want::Rust(&AGAIN);
 use Want::{
     Iova,
+    Merged,
     Mr,
     Multi,
     Single, //
@@ -388,8 +391,9 @@ pub(crate) static TRANSFER_BVEC: &[Golden] = &[
     bvec("rxe WRITE of odd entries", RXE, Write, ODD, Multi(&[5]), gaps(4)),
     bvec("rxe READ of odd entries by 2", RXE, Read, ODD, Multi(&[2, 2, 1]), gaps(4)).sges(2),
     bvec("rxe READ of long entries", RXE, Read, LONG, Multi(&[3]), Mr(1)),
-    bvec("rxe READ, adjacent sectors", RXE, Read, Adjacent(24, 512), Multi(&[24]), Mr(1)),
-    bvec("rxe WRITE, adjacent pages", RXE, Write, Adjacent(8, 4096), Multi(&[8]), Mr(1)),
+    bvec("rxe READ, adjacent sectors", RXE, Read, Adjacent(24, 512), Merged(&[24]), Mr(1)),
+    bvec("rxe WRITE, adjacent pages", RXE, Write, Adjacent(8, 4096), Merged(&[8]), Mr(1)),
+    bvec("rxe WRITE, 40 adjacent pages", RXE, Write, Adjacent(40, 4096), Merged(&[32, 8]), Mr(1)),
     bvec("siw READ of 5 pages", SIW, Read, Pages(5), Mr(1), Mr(1)),
     bvec("siw READ, ends in pages", SIW, Read, WHOLE, Mr(1), Mr(1)),
     bvec("siw READ of long entries", SIW, Read, LONG, Mr(1), Mr(1)),
@@ -484,6 +488,8 @@ fn transfer(test: &Test, case: &Golden) -> Result {
     let want = match target.pick((case.plain, case.forced)) {
         Want::Rust(want) if target.is_rust() => *want,
         Want::Rust(_) => Want::Fails(EINVAL),
+        Want::Merged(_) if target.is_rust() => Want::Single,
+        Want::Merged(sges) => Want::Multi(sges),
         want => want,
     };
     let mut spec = QpSpec::of(&case.profile, CTXS);
@@ -604,7 +610,7 @@ fn check(
         // None of these MRs has been registered before.
         Want::Mr(nr) => (Tag::Mr, nr * 2, nr),
         Want::Iova => (Tag::Iova, 1, 0),
-        Want::Fails(_) | Want::Rust(_) => return Err(EINVAL),
+        Want::Fails(_) | Want::Rust(_) | Want::Merged(_) => return Err(EINVAL),
     };
     let ops = if mrs != 0 { mrs } else { wrs };
     // SAFETY: Zeroes are no function.

@@ -6,12 +6,17 @@ use core::mem::{
     self,
     MaybeUninit, //
 };
-use core::slice;
+use core::ops::Range;
+use core::slice::{
+    self,
+    IterMut, //
+};
 
 use kernel::prelude::*;
 
 use super::{
     ctx::OWN_FORMS,
+    device::DmaDevice,
     dma::{
         self,
         unmap_sges,
@@ -19,7 +24,6 @@ use super::{
     },
     multi::Segments,
     pages::Pages,
-    Device,
     Direction, //
 };
 use crate::bindings;
@@ -133,22 +137,17 @@ impl BvecSource<'_> {
     ///
     /// # Safety
     ///
-    /// As for [`BvecSource::from_raw`].
+    /// `bvecs` must be null or an entry, whose pages stay while the result is in use.
     #[inline(always)]
     pub(crate) unsafe fn only_piece(
         bvecs: *const bindings::bio_vec,
-        nr_bvec: u32,
         iter: bindings::bvec_iter,
     ) -> Option<Piece> {
-        if nr_bvec != 1 || iter.bi_idx != 0 || iter.bi_size == 0 {
-            return None;
-        }
-
         // SAFETY: By this function's safety requirement.
         let bvec = unsafe { bvecs.as_ref() }?;
         let len = bvec.bv_len.checked_sub(iter.bi_offset)?;
 
-        (iter.bi_size <= len).then(|| Piece {
+        (iter.bi_idx == 0 && iter.bi_size != 0 && iter.bi_size <= len).then(|| Piece {
             page: bvec.bv_page,
             offset: bvec.bv_offset.wrapping_add(iter.bi_offset),
             len: iter.bi_size,
@@ -213,11 +212,17 @@ impl BvecSource<'_> {
 /// The pieces of a transfer as segments, each mapped as it is reached: by the DMA API, or where the
 /// device works with kernel addresses, not at all.
 ///
+/// Pieces that follow each other in memory are one segment where the device can tell no difference:
+/// not where the DMA API has more to do than to take their addresses, and neither beyond the
+/// device's limit nor across [`BLOCK`]s. Not so for C, which unmaps an SGE for each entry.
+///
 /// # Invariants
 ///
 /// No byte of the first of the entries that are left is done.
 pub(super) struct MappedPieces<'a, const DMA: bool> {
     pages: Pages,
+    /// Largest segment of several pieces, once it is known.
+    most: Option<u32>,
     dir: Direction,
     source: BvecSource<'a>,
     /// What comes before that, not mapped yet; of length 0 at the end.
@@ -233,21 +238,65 @@ impl<'a, const DMA: bool> MappedPieces<'a, DMA> {
     /// `EINVAL` where there are none.
     #[inline(always)]
     pub(super) fn new(
-        device: &'a Device,
+        dma_device: Option<DmaDevice>,
         dir: Direction,
         mut source: BvecSource<'a>,
     ) -> Result<Self> {
         let first = source.next_piece()?.ok_or(EINVAL)?;
-        let pages = Pages::new(device, first.page);
+        let pages = Pages::new(dma_device, first.page);
 
         // INVARIANT: A piece ends where its entry does.
         Ok(Self {
             next: first.segment(&pages),
             pages,
+            most: None,
             dir,
             source,
             result: Ok(()),
         })
+    }
+
+    /// Whether a segment that starts there may go on with the `len` bytes at `addr`, which follow it
+    /// in memory.
+    #[inline(always)]
+    fn may_go_on(&mut self, start: u64, addr: u64, len: u32) -> bool {
+        let all = addr.wrapping_sub(start).wrapping_add(u64::from(len));
+
+        OWN_FORMS && (!DMA || addr & (BLOCK - 1) != 0 && all <= self.most())
+    }
+
+    /// Length of the largest segment of several pieces.
+    fn most(&mut self) -> u64 {
+        let Some(dma_device) = self.pages.dma_device() else {
+            return u64::MAX;
+        };
+        // SAFETY: The device is valid.
+        let limit = || unsafe { bindings::rdma_rw_c_max_merged(dma_device.as_raw()) };
+
+        u64::from(*self.most.get_or_insert_with(limit))
+    }
+
+    /// Maps a run of memory and writes its SGE, so that another run can start at `next`. Returns
+    /// whether there was room for the SGE.
+    #[inline(always)]
+    fn start_anew(
+        &self,
+        run: &mut Range<u64>,
+        sges: &mut IterMut<'_, MaybeUninit<bindings::ib_sge>>,
+        next: u64,
+        lkey: u32,
+    ) -> Result<bool> {
+        if sges.len() == 0 {
+            return Ok(false);
+        }
+
+        // An SGE that is taken is a segment that is mapped.
+        let segment = self.map(segment(run))?;
+        if let Some(sge) = sges.next() {
+            sge.write(segment.sge(lkey));
+        }
+        *run = next..next;
+        Ok(true)
     }
 
     /// Maps a segment.
@@ -261,9 +310,59 @@ impl<'a, const DMA: bool> MappedPieces<'a, DMA> {
     }
 }
 
+/// Size of a page, as wide as lengths are.
+const PAGE_SIZE: u32 = kernel::page::PAGE_SIZE as u32;
+
+/// Whether an entry is one page from its start to its end.
+#[inline(always)]
+fn is_whole_page(entry: &bindings::bio_vec) -> bool {
+    entry.bv_offset == 0 && entry.bv_len == PAGE_SIZE
+}
+
+/// The entries that go on with an entry of a whole page, each of them another: the usual case of
+/// neighbours, and the quickest to tell. Returns how many bytes they are, less than are `left`, and
+/// the entries behind them.
+#[inline(always)]
+fn row<'a>(
+    entry: &bindings::bio_vec,
+    mut rest: &'a [bindings::bio_vec],
+    left: u32,
+) -> (u32, &'a [bindings::bio_vec]) {
+    let mut page = entry.bv_page;
+    let mut more = left;
+
+    while let Some((next, behind)) = rest.split_first() {
+        page = page.wrapping_add(1);
+        if !Pages::are_in_a_row()
+            || next.bv_page != page
+            || !is_whole_page(next)
+            || more <= PAGE_SIZE
+        {
+            break;
+        }
+        more = more.wrapping_sub(PAGE_SIZE);
+        rest = behind;
+    }
+    (left.wrapping_sub(more), rest)
+}
+
+/// A run of memory as a segment.
+#[inline(always)]
+fn segment(run: &Range<u64>) -> Segment {
+    Segment {
+        addr: run.start,
+        // CAST: Not longer than the transfer, whose length has 32 bits.
+        len: run.end.wrapping_sub(run.start) as u32,
+    }
+}
+
+/// Size of blocks of physical memory that segments of a device that does DMA do not cross. Memory
+/// of a peer device is mapped into the kernel in such blocks, so that one has memory of one kind.
+const BLOCK: u64 = 2 << 20;
+
 // SAFETY: The SGEs are written one after the other, and counted.
 unsafe impl<const DMA: bool> Segments for MappedPieces<'_, DMA> {
-    const EXACT: bool = false;
+    const AT_ONCE: bool = true;
 
     // C frees `map.sges` alone of such a context, and finds the mappings there.
     const SGES_FIRST: bool = !OWN_FORMS;
@@ -293,44 +392,111 @@ unsafe impl<const DMA: bool> Segments for MappedPieces<'_, DMA> {
         self.map(self.next)
     }
 
+    #[inline(always)]
+    fn is_dense(&self) -> bool {
+        OWN_FORMS
+            && self.source.bvecs.first().is_some_and(|bvec| {
+                self.next.end() == self.pages.address(bvec.bv_page, bvec.bv_offset)
+            })
+    }
+
     // Out of line, so that the loop has all registers.
     #[inline(never)]
     fn fill(&mut self, sges: &mut [MaybeUninit<bindings::ib_sge>], lkey: u32) -> (usize, u64) {
         // What is written may lie anywhere, as far as the compiler knows, but not in here.
-        let mut source = self.source.clone();
-        let mut next = self.next;
-        let mut nr = 0usize;
-        let mut len = 0u64;
+        let pages = self.pages;
+        let mut entries = self.source.bvecs.iter();
+        let mut left = self.source.left;
+        let mut run = self.next.addr..self.next.end();
+        let before = run
+            .end
+            .wrapping_sub(run.start)
+            .wrapping_add(u64::from(left));
+        let all = sges.len();
+        let mut sges = sges.iter_mut();
+        // Entries that were looked at, but are not done.
+        let mut undone = 0usize;
 
-        for sge in sges {
-            if next.len == 0 {
-                break;
+        self.result = 'filled: {
+            // Entries in whole, which is all but the last one.
+            let last = loop {
+                let Some(entry) = entries.next() else {
+                    break None;
+                };
+                let len = entry.bv_len;
+                let addr = pages.address(entry.bv_page, entry.bv_offset);
+
+                if len >= left {
+                    break Some(addr);
+                }
+                if addr == run.end && self.may_go_on(run.start, addr, len) {
+                    run.end = addr.wrapping_add(u64::from(len));
+                    left = left.wrapping_sub(len);
+                    if !DMA && is_whole_page(entry) {
+                        let (pages, rest) = row(entry, entries.as_slice(), left);
+
+                        entries = rest.iter();
+                        // Both are less than what is left.
+                        left = left.wrapping_sub(pages);
+                        run.end = run.end.wrapping_add(u64::from(pages));
+                    }
+                    continue;
+                }
+                if len == 0 {
+                    continue;
+                }
+                match self.start_anew(&mut run, &mut sges, addr, lkey) {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        undone = 1;
+                        break 'filled Ok(());
+                    }
+                    Err(e) => break 'filled Err(e),
+                }
+                run.end = addr.wrapping_add(u64::from(len));
+                left = left.wrapping_sub(len);
+            };
+
+            // The last one, or what is left of it.
+            if left != 0 {
+                let Some(addr) = last else {
+                    break 'filled Err(EINVAL);
+                };
+
+                if addr != run.end || !self.may_go_on(run.start, addr, left) {
+                    match self.start_anew(&mut run, &mut sges, addr, lkey) {
+                        Ok(true) => {}
+                        Ok(false) => {
+                            undone = 1;
+                            break 'filled Ok(());
+                        }
+                        Err(e) => break 'filled Err(e),
+                    }
+                }
+                run.end = addr.wrapping_add(u64::from(left));
+                left = 0;
             }
+            if run.is_empty() {
+                break 'filled Ok(());
+            }
+            let end = run.end;
+            self.start_anew(&mut run, &mut sges, end, lkey).map(|_| ())
+        };
+        let after = run
+            .end
+            .wrapping_sub(run.start)
+            .wrapping_add(u64::from(left));
+        let done = self.source.bvecs.len().wrapping_sub(entries.len());
 
-            let segment = match self.map(next) {
-                Ok(segment) => segment,
-                Err(e) => {
-                    self.result = Err(e);
-                    break;
-                }
-            };
-
-            sge.write(segment.sge(lkey));
-            // Not more than there are SGEs, and a transfer has a length of 32 bits.
-            nr = nr.wrapping_add(1);
-            len = len.wrapping_add(u64::from(segment.len));
-            next = match source.next_whole() {
-                Ok(Some(piece)) => piece.segment(&self.pages),
-                Ok(None) => Segment { addr: 0, len: 0 },
-                Err(e) => {
-                    self.result = Err(e);
-                    break;
-                }
-            };
-        }
-        self.next = next;
-        self.source = source;
-        (nr, len)
+        self.next = segment(&run);
+        self.source.left = left;
+        self.source.bvecs = self
+            .source
+            .bvecs
+            .get(done.wrapping_sub(undone)..)
+            .unwrap_or_default();
+        // What is left becomes less.
+        (all.wrapping_sub(sges.len()), before.wrapping_sub(after))
     }
 
     #[inline(always)]

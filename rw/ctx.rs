@@ -22,7 +22,6 @@ use super::{
     count,
     dma::{
         unmap_sges,
-        MappedSg,
         Segment, //
     },
     memory::kfree,
@@ -376,6 +375,16 @@ impl Slot<'_> {
         Self {
             list: Some(list),
             ..self
+        }
+    }
+
+    /// The same memory, for one that may leave it as it is.
+    #[inline(always)]
+    pub(super) fn lend(&mut self) -> Slot<'_> {
+        Slot {
+            raw: self.raw,
+            list: self.list,
+            memory: PhantomData,
         }
     }
 
@@ -791,8 +800,27 @@ impl Context<'_> {
     /// # Safety
     ///
     /// The device must be done with the context, and `qp` and `list` must be those of its init.
-    #[inline]
-    pub(crate) unsafe fn destroy_sg(mut self, qp: &Qp, list: RawList, dir: Direction) {
+    #[inline(always)]
+    pub(crate) unsafe fn destroy_sg(self, qp: &Qp, list: RawList, dir: Direction) {
+        // What is what it is taken for need not be looked at again.
+        if self.origin().is_some_and(|origin| !origin.list.is_null())
+            && matches!(self.tag, Tag::Single | Tag::Multi | Tag::Registered)
+        {
+            // SAFETY: By this function's safety requirement.
+            unsafe { self.release_sg(qp, list, dir) };
+        } else {
+            // SAFETY: As above.
+            unsafe { self.destroy_other_sg(qp, list, dir) };
+        }
+    }
+
+    /// [`Context::destroy_sg`] for a context of another form, or an unknown one.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline(never)]
+    unsafe fn destroy_other_sg(mut self, qp: &Qp, list: RawList, dir: Direction) {
         let form = self.form();
 
         warn_on_once!(matches!(form, Form::Bvec(_) | Form::Signature(..)));
@@ -807,13 +835,13 @@ impl Context<'_> {
     }
 
     /// The context's own note of where its memory comes from, if it has one.
-    #[inline]
+    #[inline(always)]
     fn origin(&self) -> Option<Origin> {
         let ctx = self.raw.as_ptr();
 
         // SAFETY: By the type invariant; any bytes will do.
         unsafe {
-            let origin = Origin::place(ctx).read();
+            let origin = Origin::place(ctx).read_unaligned();
 
             origin.is_sealed(ctx).then_some(origin)
         }
@@ -827,8 +855,30 @@ impl Context<'_> {
     /// # Safety
     ///
     /// The device must be done with the context, and `qp` and `nr_bvec` must be those of its init.
-    #[inline]
-    pub(crate) unsafe fn destroy_bvec(mut self, qp: &Qp, nr_bvec: u32, dir: Direction) {
+    #[inline(always)]
+    pub(crate) unsafe fn destroy_bvec(self, qp: &Qp, nr_bvec: u32, dir: Direction) {
+        match self.origin() {
+            // What is what it is taken for need not be looked at again.
+            Some(origin)
+                if OWN_FORMS
+                    && origin.list.is_null()
+                    && matches!(self.tag, Tag::Single | Tag::Multi | Tag::Registered) =>
+            {
+                // SAFETY: By this function's safety requirement.
+                unsafe { self.release_bvec(qp, origin.nents, dir) };
+            }
+            // SAFETY: As above.
+            _ => unsafe { self.destroy_other_bvec(qp, nr_bvec, dir) },
+        }
+    }
+
+    /// [`Context::destroy_bvec`] for a range, for a context of another form, or an unknown one.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline(never)]
+    unsafe fn destroy_other_bvec(mut self, qp: &Qp, nr_bvec: u32, dir: Direction) {
         let form = self.form();
 
         warn_on_once!(matches!(form, Form::Sg(_) | Form::Signature(..)));
@@ -855,22 +905,37 @@ impl Context<'_> {
     /// # Safety
     ///
     /// The device must be done with the context, and `qp` and both lists must be those of its init.
+    #[inline(always)]
     pub(crate) unsafe fn destroy_signature(
-        mut self,
+        self,
         qp: &Qp,
         data: RawList,
         prot: RawList,
         dir: Direction,
     ) {
-        let form = self.form();
+        // SAFETY: By this function's safety requirement. No other init makes such a context.
+        unsafe {
+            if self.tag == Tag::Signature {
+                self.release_signature(qp, data, prot, dir);
+            } else {
+                self.destroy_other_signature(qp, data, dir);
+            }
+        }
+    }
 
-        warn_on_once!(!matches!(form, Form::Signature(..)));
+    /// [`Context::destroy_signature`] for a context of another form.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline(never)]
+    unsafe fn destroy_other_signature(mut self, qp: &Qp, data: RawList, dir: Direction) {
+        warn_on_once!(true);
         // SAFETY: By this function's safety requirement; notes are of the context's own init.
         unsafe {
-            match form {
-                Form::Signature(..) => self.release_signature(qp, data, prot, dir),
-                Form::Sg(_) | Form::Unknown => self.release_sg(qp, data, dir),
+            match self.form() {
                 Form::Bvec(nr_sges) => self.release_bvec(qp, nr_sges, dir),
+                _ => self.release_sg(qp, data, dir),
             }
         }
     }
@@ -881,7 +946,7 @@ impl Context<'_> {
     ///
     /// The device must be done with the context, whose form this must be, and `qp`, `list` and
     /// `dir` must be those of its init.
-    #[inline]
+    #[inline(always)]
     unsafe fn release_sg(self, qp: &Qp, list: RawList, dir: Direction) {
         // SAFETY: By this function's safety requirement.
         unsafe {
@@ -931,7 +996,7 @@ impl Context<'_> {
     ///
     /// The device must be done with the context, whose form this must be, and `qp` and `dir` must
     /// be those of its init.
-    #[inline]
+    #[inline(always)]
     unsafe fn release_bvec(self, qp: &Qp, nr_sges: u32, dir: Direction) {
         let device = qp.device();
 
@@ -959,6 +1024,7 @@ impl Context<'_> {
     ///
     /// The device must be done with the context, whose form this must be, and `qp`, the lists and
     /// `dir` must be those of its init.
+    #[inline(always)]
     unsafe fn release_signature(self, qp: &Qp, data: RawList, prot: RawList, dir: Direction) {
         // SAFETY: By this function's safety requirement.
         unsafe {
@@ -998,7 +1064,7 @@ impl Context<'_> {
     /// # Safety
     ///
     /// The device must be done with the context, and `qp` and `dir` must be those of its init.
-    #[inline]
+    #[inline(always)]
     unsafe fn release_regs(mut self, qp: &Qp, dir: Direction) {
         let kind = match self.tag {
             Tag::Signature => Kind::Integrity,
@@ -1094,13 +1160,18 @@ unsafe fn end_chain(
 #[inline]
 unsafe fn unmap_sg(device: &Device, list: RawList, dir: Direction) {
     // There is nothing to be undone for a software device.
-    if device.dma_device().is_none() {
+    let Some(dma_device) = device.dma_device() else {
         return;
-    }
+    };
+    let (list, nents) = list;
+    let Ok(nents) = i32::try_from(nents) else {
+        return;
+    };
 
-    // SAFETY: By this function's safety requirement.
-    if let Ok(list) = unsafe { SgSource::from_raw(list.0, list.1) } {
-        // SAFETY: As above.
-        drop(unsafe { MappedSg::from_kept(device, list, dir) });
+    if !list.is_null() && nents != 0 {
+        // SAFETY: By this function's safety requirement.
+        unsafe {
+            bindings::dma_unmap_sg_attrs(dma_device.as_raw(), list, nents, dir.as_raw(), 0);
+        }
     }
 }

@@ -30,6 +30,12 @@ pub(super) struct Segment {
 }
 
 impl Segment {
+    /// Address behind the last byte.
+    #[inline(always)]
+    pub(super) fn end(self) -> u64 {
+        self.addr.wrapping_add(u64::from(self.len))
+    }
+
     /// The memory behind its first `offset` bytes, which must not be more than there are.
     #[inline(always)]
     pub(super) fn without(self, offset: u32) -> Self {
@@ -68,7 +74,7 @@ impl<'a> MappedSg<'a> {
     pub(super) fn new(device: &'a Device, list: SgSource, dir: Direction) -> Result<Self> {
         let nents = match device.dma_device() {
             None => {
-                list.map_virtual(device);
+                list.map_virtual();
                 list.nents().get()
             }
             Some(dma_device) => {

@@ -169,20 +169,18 @@ mod range {
 #[cfg(CONFIG_IOMMU_DMA)]
 #[inline(never)]
 pub(super) fn init(
-    slot: &mut Slot<'_>,
-    transfer: &Transfer<'_>,
-    source: &BvecSource<'_>,
+    mut slot: Slot<'_>,
+    transfer: Transfer<'_>,
+    mut source: BvecSource<'_>,
 ) -> Result<Option<c_int>> {
-    let device = transfer.qp.device();
-    let Some(dma_device) = device.dma_device() else {
+    let Some(dma_device) = transfer.qp.device().dma_device() else {
         return Ok(None);
     };
-    let mut source = source.clone();
     let len = source.left();
     let Some(first) = source.next_piece()? else {
         return Ok(None);
     };
-    let pages = Pages::new(device, first.page());
+    let pages = Pages::new(Some(dma_device), first.page());
     let mut segment = first.segment(&pages);
     let Some(mut range) = Range::new(dma_device, transfer.dir, segment.addr, len as usize) else {
         return Ok(None);
@@ -209,7 +207,7 @@ pub(super) fn init(
         return Ok(None);
     }
 
-    slot.write_iova(transfer, range);
+    slot.write_iova(&transfer, range);
     Ok(Some(1))
 }
 
@@ -217,9 +215,9 @@ pub(super) fn init(
 #[cfg(not(CONFIG_IOMMU_DMA))]
 #[inline]
 pub(super) fn init(
-    _slot: &mut Slot<'_>,
-    _transfer: &Transfer<'_>,
-    _source: &BvecSource<'_>,
+    _slot: Slot<'_>,
+    _transfer: Transfer<'_>,
+    _source: BvecSource<'_>,
 ) -> Result<Option<c_int>> {
     Ok(None)
 }

@@ -41,8 +41,8 @@ use crate::bindings;
 ///
 /// An implementation writes the SGEs that it says it has, from the first one on.
 pub(super) unsafe trait Segments {
-    /// Whether [`Segments::bound`] is the number of segments, and not only a limit to it.
-    const EXACT: bool;
+    /// Whether all is to be in one allocation, as it is in C.
+    const AT_ONCE: bool;
 
     /// Whether C takes the SGEs of a context for the start of its one allocation. It frees the two
     /// forms of a context by different pointers.
@@ -57,6 +57,9 @@ pub(super) unsafe trait Segments {
         // Either is part of a number of entries that has 32 bits.
         nr.wrapping_add(self.bound())
     }
+
+    /// Whether it looks as if there were fewer segments than the bound, which it then may not be.
+    fn is_dense(&self) -> bool;
 
     /// The segment that there is where the bound is 1.
     ///
@@ -88,15 +91,14 @@ pub(super) unsafe trait Segments {
 ///
 /// # Invariants
 ///
-/// - `sges` has room for `room` SGEs: in the context, in `own_sges`, or in `memory`.
+/// - `sges` has room for `room` SGEs: in the context, or in `memory`.
 /// - The first `nr_sges` of them are written, and hold all segments that `source` has yielded.
 struct Table<S: Segments> {
     source: S,
-    memory: Option<Memory>,
-    own_sges: Option<Memory>,
     sges: *mut bindings::ib_sge,
     room: usize,
     nr_sges: usize,
+    memory: Option<Memory>,
 }
 
 impl<S: Segments> Table<S> {
@@ -116,18 +118,22 @@ impl<S: Segments> Table<S> {
         Ok(len)
     }
 
-    /// Moves the SGEs to where there is more room.
+    /// Moves the SGEs from the context to an allocation.
     ///
     /// # Safety
     ///
-    /// `sges` must have room for `room` SGEs, not fewer than are written.
+    /// `sges` must be in `memory`, with room for `room` SGEs, not fewer than are written.
     #[inline(always)]
-    unsafe fn move_to(&mut self, sges: *mut bindings::ib_sge, room: usize) {
-        // SAFETY: By this function's safety requirement, and the type invariant.
-        unsafe { sges.copy_from_nonoverlapping(self.sges, self.nr_sges) };
+    unsafe fn move_to(&mut self, memory: Memory, sges: *mut bindings::ib_sge, room: u32) {
+        for i in 0..self.nr_sges {
+            // SAFETY: By this function's safety requirement, and the type invariant.
+            unsafe { sges.add(i).write(*self.sges.add(i)) };
+        }
+        // There is none to be dropped.
+        mem::forget(mem::replace(&mut self.memory, Some(memory)));
         // INVARIANT: By this function's safety requirement.
         self.sges = sges;
-        self.room = room;
+        self.room = room as usize;
     }
 
     /// Makes room for `room` SGEs in an allocation of their own.
@@ -136,15 +142,19 @@ impl<S: Segments> Table<S> {
         let memory = Memory::new(layout_of::<bindings::ib_sge>(room)?)?;
         let sges = memory.start().as_ptr().cast();
 
-        self.memory = Some(memory);
         // SAFETY: The layout says as much.
-        unsafe { self.move_to(sges, room as usize) };
+        unsafe { self.move_to(memory, sges, room) };
         Ok(())
     }
 
-    /// Makes room for `room` SGEs and `nr_wrs` work requests, and returns the latter.
+    /// Makes room for `room` SGEs and `nr_wrs` work requests. Returns the latter, with their own
+    /// allocation if they have one.
     #[inline(always)]
-    fn move_all(&mut self, room: u32, nr_wrs: u32) -> Result<*mut bindings::ib_rdma_wr> {
+    fn move_all(
+        &mut self,
+        room: u32,
+        nr_wrs: u32,
+    ) -> Result<(*mut bindings::ib_rdma_wr, Option<Memory>)> {
         let sges = layout_of::<bindings::ib_sge>(room)?;
         let wrs = layout_of::<bindings::ib_rdma_wr>(nr_wrs)?;
         let (both, behind) = if S::SGES_FIRST {
@@ -155,19 +165,11 @@ impl<S: Segments> Table<S> {
         .map_err(|_| ENOMEM)?;
 
         // Not cleared: every field is written, and nobody reads what lies between them.
-        if !S::SGES_FIRST && both.size() > ONE_ALLOCATION {
-            let own = Memory::new(sges)?;
-            let first = own.start().as_ptr();
+        if !S::AT_ONCE && both.size() > ONE_ALLOCATION {
+            let own = Memory::new(wrs)?;
 
-            self.own_sges = Some(own);
-            // SAFETY: The layout says as much.
-            unsafe { self.move_to(first.cast(), room as usize) };
-
-            let memory = Memory::new(wrs)?;
-            let wrs = memory.start().as_ptr();
-
-            self.memory = Some(memory);
-            return Ok(wrs.cast());
+            self.move_sges(room)?;
+            return Ok((own.start().as_ptr().cast(), Some(own)));
         }
 
         let memory = Memory::new(both)?;
@@ -180,10 +182,9 @@ impl<S: Segments> Table<S> {
             (second, first)
         };
 
-        self.memory = Some(memory);
         // SAFETY: The layouts say as much.
-        unsafe { self.move_to(sges.cast(), room as usize) };
-        Ok(wrs.cast())
+        unsafe { self.move_to(memory, sges.cast(), room) };
+        Ok((wrs.cast(), None))
     }
 
     /// Leaves everything to a context with its work request in place.
@@ -265,25 +266,28 @@ impl<S: Segments> Table<S> {
         Ok(())
     }
 
-    /// Moves the SGEs to the start of an allocation that has nothing else, where one work request
-    /// has proved to be enough.
+    /// Moves the SGEs to the start of their allocation.
     #[cold]
     fn move_to_start(&mut self) {
-        if self.own_sges.is_some() {
-            self.memory = None;
-        } else if let Some(memory) = &self.memory {
+        if let Some(memory) = &self.memory {
             let sges = memory.start().as_ptr().cast();
 
-            // SAFETY: There is room for them behind the work requests, so there is at the start.
+            // SAFETY: There is room for them further on, so there is at the start.
             unsafe { ptr::copy(self.sges, sges, self.nr_sges) };
             self.sges = sges;
         }
     }
 
-    /// Leaves everything to a context of `nr_wrs` work requests, and returns their number.
+    /// Leaves everything to a context of `nr_wrs` work requests, which may have an allocation of
+    /// their own, and returns their number.
     #[inline(always)]
-    fn keep(self, slot: &mut Slot<'_>, wrs: *mut bindings::ib_rdma_wr, nr_wrs: u32) -> c_int {
-        let owned = if S::SGES_FIRST || self.own_sges.is_some() {
+    fn keep(
+        self,
+        slot: &mut Slot<'_>,
+        (wrs, own): (*mut bindings::ib_rdma_wr, Option<Memory>),
+        nr_wrs: u32,
+    ) -> c_int {
+        let owned = if S::SGES_FIRST || own.is_some() {
             self.sges
         } else {
             ptr::null_mut()
@@ -291,7 +295,7 @@ impl<S: Segments> Table<S> {
 
         // CAST: A count of SGEs has 32 bits.
         slot.write_multi(owned, wrs, nr_wrs, self.nr_sges as u32);
-        mem::forget(self);
+        mem::forget((self, own));
         // CAST: Far below the limit, since the requests lie in one allocation.
         nr_wrs as c_int
     }
@@ -337,16 +341,15 @@ pub(super) fn init<S: Segments>(
     let mut table = Table {
         sges: slot.sges().as_mut_ptr().cast(),
         source,
-        memory: None,
-        own_sges: None,
         room,
         nr_sges: 0,
+        memory: None,
     };
     let mut len = 0;
 
     // In the context itself, if that is or may be enough.
     // CAST: Not more than there are SGEs in place.
-    if OWN_FORMS && (!S::EXACT || table.source.bound() <= room as u32) {
+    if OWN_FORMS && (table.source.bound() <= room as u32 || table.source.is_dense()) {
         len = table.fill(room, lkey)?;
         if table.source.bound() == 0 {
             return Ok(table.keep_one_wr(slot, transfer));
@@ -362,8 +365,9 @@ pub(super) fn init<S: Segments>(
     }
 
     let wrs = table.move_all(all, div_round_up(all, max_sge))?;
-    let nr_wrs = table.fill_wrs(wrs, transfer, max_sge, len)?;
+    let nr_wrs = table.fill_wrs(wrs.0, transfer, max_sge, len)?;
     if OWN_FORMS && nr_wrs == 1 {
+        // One has proved to be enough.
         table.move_to_start();
         return Ok(table.keep_one_wr(slot, transfer));
     }

@@ -5,10 +5,7 @@
 use core::cell::UnsafeCell;
 use core::mem::size_of;
 
-use super::{
-    device::DmaDevice,
-    Device, //
-};
+use super::device::DmaDevice;
 use crate::bindings;
 
 /// Bits of an address that count within a page.
@@ -84,19 +81,33 @@ pub(super) struct Pages {
 
 impl Pages {
     /// Pages as a device sees them before they are mapped, of which `page` is one.
-    #[inline]
-    pub(super) fn new(device: &Device, page: *const bindings::page) -> Self {
-        let dma_device = device.dma_device();
-        let cached = match dma_device {
-            None => &KERNEL,
-            Some(_) => &PHYSICAL,
-        };
-        let base = match cached.get() {
+    #[inline(always)]
+    pub(super) fn new(dma_device: Option<DmaDevice>, page: *const bindings::page) -> Self {
+        match dma_device {
+            None => Self::of_virtual(page),
+            Some(_) => Self {
+                dma_device,
+                base: Self::base(&PHYSICAL, dma_device, page),
+            },
+        }
+    }
+
+    /// Pages as a software device sees them, of which `page` is one.
+    #[inline(always)]
+    pub(super) fn of_virtual(page: *const bindings::page) -> Self {
+        Self {
+            dma_device: None,
+            base: Self::base(&KERNEL, None, page),
+        }
+    }
+
+    /// A constant, which is found out if it is not known.
+    #[inline(always)]
+    fn base(cached: &Base, dma_device: Option<DmaDevice>, page: *const bindings::page) -> u64 {
+        match cached.get() {
             0 if LINEAR => Self::learn(cached, dma_device, page),
             base => base,
-        };
-
-        Self { dma_device, base }
+        }
     }
 
     /// Pages as a software device sees them, if that is known without asking.
@@ -110,6 +121,13 @@ impl Pages {
             }),
             _ => None,
         }
+    }
+
+    /// Whether pages whose `struct page`s follow each other do so themselves, as a software device
+    /// sees them.
+    #[inline(always)]
+    pub(super) const fn are_in_a_row() -> bool {
+        LINEAR
     }
 
     /// Finds out a constant, and keeps it.

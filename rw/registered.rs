@@ -543,11 +543,11 @@ pub(super) fn init_sg(
 /// As there. `EAGAIN` and `EINVAL` say that it is better not.
 #[inline(never)]
 pub(super) fn prefer_sg(
-    slot: &mut Slot<'_>,
-    transfer: &Transfer<'_>,
-    cursor: &Cursor<'_>,
+    mut slot: Slot<'_>,
+    transfer: Transfer<'_>,
+    cursor: Cursor<'_>,
 ) -> Result<c_int> {
-    init_sg(slot, transfer, cursor.clone(), Misfit::Refuse)
+    init_sg(&mut slot, &transfer, cursor, Misfit::Refuse)
 }
 
 /// Makes a context for an array of `bio_vec`, over a scatterlist that the context owns.

@@ -19,8 +19,7 @@ use super::{
         Pages,
         IN_PAGE, //
     },
-    warn_on_once,
-    Device, //
+    warn_on_once, //
 };
 use crate::bindings;
 
@@ -61,6 +60,23 @@ impl SgSource {
         Ok(Self { sgl, nents })
     }
 
+    /// Takes a C list of one entry; none where there are more, or fewer.
+    ///
+    /// # Safety
+    ///
+    /// As for [`SgSource::from_raw`].
+    #[inline(always)]
+    pub(crate) unsafe fn of_one(sgl: *mut bindings::scatterlist, nents: u32) -> Option<Self> {
+        if nents != 1 {
+            return None;
+        }
+        // INVARIANT: By this function's safety requirement.
+        NonNull::new(sgl).map(|sgl| Self {
+            sgl,
+            nents: NonZeroU32::MIN,
+        })
+    }
+
     /// First entry of the list.
     #[inline]
     pub(super) fn as_raw(&self) -> *mut bindings::scatterlist {
@@ -80,21 +96,17 @@ impl SgSource {
         let sg = self.as_raw();
 
         // SAFETY: By the type invariant this is an entry, and nobody else's.
-        unsafe {
-            let segment = note_virtual(sg, pages);
-
-            (offset < segment.len).then(|| segment.without(offset))
-        }
+        unsafe { (offset < (*sg).length).then(|| note_virtual(sg, pages).without(offset)) }
     }
 
     /// Notes in every entry what a software device takes for its DMA address: where its memory lies
     /// in the kernel's.
     #[inline]
-    pub(super) fn map_virtual(&self, device: &Device) {
+    pub(super) fn map_virtual(&self) {
         let mut sg = self.as_raw();
         let mut left = self.nents.get();
         // SAFETY: By the type invariant this is an entry.
-        let pages = Pages::new(device, unsafe { page(sg) });
+        let pages = Pages::of_virtual(unsafe { page(sg) });
 
         loop {
             // SAFETY: By the type invariant this is an entry, and nobody else's.
@@ -288,10 +300,10 @@ impl<'a> Cursor<'a, Virtual> {
     ///
     /// `EIO`, with one warning, where the list ends before that.
     #[inline]
-    pub(super) fn of_virtual(list: &'a SgSource, device: &Device, offset: u32) -> Result<Self> {
+    pub(super) fn of_virtual(list: &'a SgSource, offset: u32) -> Result<Self> {
         let sg = list.as_raw();
         // SAFETY: By the invariant of `SgSource` this is an entry.
-        let pages = Pages::new(device, unsafe { page(sg) });
+        let pages = Pages::of_virtual(unsafe { page(sg) });
 
         // SAFETY: These are the entries of the list.
         unsafe { Self::find(sg, list.nents().get(), offset, Virtual(pages)) }
@@ -538,7 +550,7 @@ impl Drop for Run {
 
 // SAFETY: The SGEs are written one after the other, and counted.
 unsafe impl<V: View> Segments for Cursor<'_, V> {
-    const EXACT: bool = true;
+    const AT_ONCE: bool = false;
 
     // C frees `map.wrs` and `map.sges` of such a context; one allocation serves where the former
     // points to its start and the latter is null.
@@ -552,6 +564,11 @@ unsafe impl<V: View> Segments for Cursor<'_, V> {
     #[inline(always)]
     fn only(&mut self) -> Result<Segment> {
         self.next_segment().ok_or(EINVAL)
+    }
+
+    #[inline(always)]
+    fn is_dense(&self) -> bool {
+        false
     }
 
     #[inline(always)]

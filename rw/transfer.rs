@@ -81,6 +81,12 @@ impl<'a> Transfer<'a> {
         }
     }
 
+    /// The same transfer, for a function that takes it in memory, as it stands there only then.
+    #[inline(always)]
+    fn in_memory(&self) -> Self {
+        Self::new(self.qp, self.port_num, self.remote, self.dir)
+    }
+
     /// What the port speaks.
     #[inline(always)]
     pub(super) fn protocol(&self) -> Protocol {
@@ -89,13 +95,13 @@ impl<'a> Transfer<'a> {
 
     /// Whether the transfer must use MRs, whatever its memory looks like.
     #[inline(always)]
-    pub(crate) fn requires_mr(&self) -> bool {
+    fn requires_mr(&self) -> bool {
         (self.dir == Direction::Read && self.protocol() == Protocol::Iwarp) || self.qp.is_forced()
     }
 
     /// Whether the device does DMA, and does not work with kernel addresses.
     #[inline(always)]
-    pub(crate) fn needs_dma(&self) -> bool {
+    fn needs_dma(&self) -> bool {
         self.qp.device().dma_device().is_some()
     }
 
@@ -118,7 +124,7 @@ impl<'a> Transfer<'a> {
         list: SgSource,
         offset: u32,
     ) -> Option<c_int> {
-        if list.nents().get() != 1 {
+        if self.needs_dma() || self.requires_mr() {
             return None;
         }
         self.qp.max_sge(self.dir)?;
@@ -127,38 +133,42 @@ impl<'a> Transfer<'a> {
         Some(single::init(&mut slot.of_list(list), self, segment))
     }
 
-    /// Makes a context for a scatterlist, leaving out its first `offset` bytes, on a device that
-    /// works with kernel addresses: instead of a mapping there is a note in each entry, which is
-    /// made on the way. See [`crate::rdma_rw_ctx_init`].
+    /// Makes a context for a scatterlist, leaving out its first `offset` bytes. See
+    /// [`crate::rdma_rw_ctx_init`].
     #[inline(always)]
-    pub(crate) fn init_sg(&self, slot: Slot<'_>, list: SgSource, offset: u32) -> Result<c_int> {
-        let cursor = Cursor::of_virtual(&list, self.qp.device(), offset)?;
+    pub(crate) fn init_sg(&self, mut slot: Slot<'_>, list: SgSource, offset: u32) -> Result<c_int> {
+        if self.requires_mr() {
+            return self.init_sg_registered(slot, list, offset);
+        }
+        if self.needs_dma() {
+            return self.init_sg_mapped(slot, list, offset);
+        }
 
+        // A software device needs no mapping but a note in each entry, which is made on the way.
+        let cursor = Cursor::of_virtual(&list, offset)?;
         if self.prefers_mrs(cursor.left()) {
-            return self.init_sg_preferred(slot, list, offset);
+            return self
+                .in_memory()
+                .init_sg_preferred(slot.lend(), list, offset);
         }
         multi::init(&mut slot.of_list(list), self, cursor)
     }
 
-    /// [`Transfer::init_sg`] where MRs are better: they are for what is mapped as a whole.
+    /// [`Transfer::init_sg`] on a software device where MRs are better: they are for what is mapped
+    /// as a whole.
     #[inline(never)]
-    fn init_sg_preferred(&self, slot: Slot<'_>, list: SgSource, offset: u32) -> Result<c_int> {
+    fn init_sg_preferred(self, slot: Slot<'_>, list: SgSource, offset: u32) -> Result<c_int> {
         self.init_sg_mapped(slot, list, offset)
     }
 
     /// Makes a context for a scatterlist that is to be mapped first, with MRs where they are better.
     #[inline(always)]
-    pub(crate) fn init_sg_mapped(
-        &self,
-        slot: Slot<'_>,
-        list: SgSource,
-        offset: u32,
-    ) -> Result<c_int> {
+    fn init_sg_mapped(&self, slot: Slot<'_>, list: SgSource, offset: u32) -> Result<c_int> {
         let mut slot = slot.of_list(list);
         let mapped = MappedSg::new(self.qp.device(), list, self.dir)?;
         let cursor = Cursor::new(&mapped, offset)?;
         let registered = if self.prefers_mrs(cursor.left()) {
-            match registered::prefer_sg(&mut slot, self, &cursor) {
+            match registered::prefer_sg(slot.lend(), self.in_memory(), cursor.clone()) {
                 // No MR is left, or this memory does not fit: SGEs it is.
                 Err(e) if e == EAGAIN || e == EINVAL => None,
                 result => Some(result?),
@@ -177,12 +187,7 @@ impl<'a> Transfer<'a> {
 
     /// Makes a context for a scatterlist that is to be registered.
     #[inline(always)]
-    pub(crate) fn init_sg_registered(
-        &self,
-        slot: Slot<'_>,
-        list: SgSource,
-        offset: u32,
-    ) -> Result<c_int> {
+    fn init_sg_registered(&self, slot: Slot<'_>, list: SgSource, offset: u32) -> Result<c_int> {
         let mut slot = slot.of_list(list);
         let mapped = MappedSg::new(self.qp.device(), list, self.dir)?;
         let cursor = Cursor::new(&mapped, offset)?;
@@ -197,48 +202,52 @@ impl<'a> Transfer<'a> {
     ///
     /// None for whatever may fail.
     #[inline(always)]
-    pub(crate) fn init_bvec_at_once(&self, mut slot: Slot<'_>, piece: Piece) -> Option<c_int> {
+    pub(crate) fn init_bvec_at_once(
+        &self,
+        mut slot: Slot<'_>,
+        piece: impl FnOnce() -> Option<Piece>,
+    ) -> Option<c_int> {
+        if self.needs_dma() || self.requires_mr() {
+            return None;
+        }
         self.qp.max_sge(self.dir)?;
 
-        let segment = piece.segment(&Pages::known_virtual()?);
+        let pages = Pages::known_virtual()?;
+        let segment = piece()?.segment(&pages);
         Some(single::init(&mut slot, self, segment))
     }
 
-    /// Makes a context for an array of `bio_vec` on a device that works with kernel addresses. See
-    /// [`crate::rdma_rw_ctx_init_bvec`].
+    /// Makes a context for an array of `bio_vec`. See [`crate::rdma_rw_ctx_init_bvec`].
     #[inline(always)]
     pub(crate) fn init_bvec(&self, mut slot: Slot<'_>, source: BvecSource<'_>) -> Result<c_int> {
-        let segments = MappedPieces::<'_, false>::new(self.qp.device(), self.dir, source)?;
-
-        multi::init(&mut slot, self, segments)
+        if self.requires_mr() {
+            return registered::init_bvec(&mut slot, self, source);
+        }
+        if self.needs_dma() {
+            return self.init_bvec_mapped(slot, source);
+        }
+        multi::init(
+            &mut slot,
+            self,
+            MappedPieces::<'_, false>::new(None, self.dir, source)?,
+        )
     }
 
     /// Makes a context for an array of `bio_vec` that is to be mapped.
     #[inline(always)]
-    pub(crate) fn init_bvec_mapped(
-        &self,
-        mut slot: Slot<'_>,
-        source: BvecSource<'_>,
-    ) -> Result<c_int> {
+    fn init_bvec_mapped(&self, mut slot: Slot<'_>, source: BvecSource<'_>) -> Result<c_int> {
         if source.nr_bvecs() > 1 {
             // Whatever hinders the IOVA range, SGEs cover the same bytes from the first one on.
-            if let Some(count) = iova::init(&mut slot, self, &source)? {
+            if let Some(count) = iova::init(slot.lend(), self.in_memory(), source.clone())? {
                 return Ok(count);
             }
         }
 
-        let segments = MappedPieces::<'_, true>::new(self.qp.device(), self.dir, source)?;
-        multi::init(&mut slot, self, segments)
-    }
-
-    /// Makes a context for an array of `bio_vec` that is to be registered.
-    #[inline(always)]
-    pub(crate) fn init_bvec_registered(
-        &self,
-        mut slot: Slot<'_>,
-        source: BvecSource<'_>,
-    ) -> Result<c_int> {
-        registered::init_bvec(&mut slot, self, source)
+        multi::init(
+            &mut slot,
+            self,
+            MappedPieces::<'_, true>::new(self.qp.device().dma_device(), self.dir, source)?,
+        )
     }
 
     /// Makes a context for data with protection information.
