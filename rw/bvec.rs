@@ -322,7 +322,10 @@ fn is_whole_page(entry: &bindings::bio_vec) -> bool {
 /// The entries that go on with an entry of a whole page, each of them another: the usual case of
 /// neighbours, and the quickest to tell. Returns how many bytes they are, less than are `left`, and
 /// the entries behind them.
-#[inline(always)]
+///
+/// Out of line and out of the way of entries that are no neighbours.
+#[cold]
+#[inline(never)]
 fn row<'a>(
     entry: &bindings::bio_vec,
     mut rest: &'a [bindings::bio_vec],

@@ -171,8 +171,10 @@ mod range {
 pub(super) fn init(
     mut slot: Slot<'_>,
     transfer: Transfer<'_>,
-    mut source: BvecSource<'_>,
+    source: BvecSource<'_>,
 ) -> Result<Option<c_int>> {
+    // A copy has no place in memory that it would have to be kept in.
+    let mut source = source.clone();
     let Some(dma_device) = transfer.qp.device().dma_device() else {
         return Ok(None);
     };
@@ -181,27 +183,28 @@ pub(super) fn init(
         return Ok(None);
     };
     let pages = Pages::new(Some(dma_device), first.page());
-    let mut segment = first.segment(&pages);
-    let Some(mut range) = Range::new(dma_device, transfer.dir, segment.addr, len as usize) else {
+    let phys = first.segment(&pages).addr;
+    let Some(mut range) = Range::new(dma_device, transfer.dir, phys, len as usize) else {
         return Ok(None);
     };
 
     // A range can only start and end within a page. The DMA API warns where it is asked for more.
+    let mut piece = first;
     loop {
-        if range.link(segment).is_err() {
+        if range.link(piece.segment(&pages)).is_err() {
             return Ok(None);
         }
 
-        let end = segment.addr.wrapping_add(u64::from(segment.len));
         let Some(next) = source.next_whole()? else {
             break;
         };
-
-        segment = next.segment(&pages);
-        // Where the last piece ends in memory, so does it in the range.
-        if (end | segment.addr) & IN_PAGE != 0 {
+        // Where the last piece ends in its page, so does it in the range.
+        let end = piece.offset().wrapping_add(piece.len());
+        // CAST: Bits within a page.
+        if (end | next.offset()) & IN_PAGE as u32 != 0 {
             return Ok(None);
         }
+        piece = next;
     }
     if range.sync().is_err() {
         return Ok(None);
