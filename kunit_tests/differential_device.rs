@@ -45,6 +45,9 @@ pub(crate) const PORT: u32 = 1;
 /// Key that covers all local memory.
 pub(crate) const LOCAL_KEY: u32 = 0x1c4e;
 
+/// Bit that tells the remote key of an MR from its local one.
+pub(crate) const MR_RKEY: u32 = 1 << 31;
+
 /// Key of the remote memory of the first context; those of the others follow.
 pub(crate) const REMOTE_KEY: u32 = 0xbeef_0000;
 
@@ -466,7 +469,7 @@ impl State {
                 let key = (mr.index + 1) << 8 | u32::from(config.key);
 
                 mr.raw.lkey = key;
-                mr.raw.rkey = key;
+                mr.raw.rkey = key | MR_RKEY;
                 mr.raw.iova = 0;
                 mr.raw.length = 0;
                 mr.raw.need_inval = false;

@@ -35,7 +35,10 @@ use crate::differential_deviations::{
     Segment, //
     D,
 };
-use crate::differential_device::State;
+use crate::differential_device::{
+    State,
+    MR_RKEY, //
+};
 use crate::differential_iommu::next_entry;
 use crate::differential_run::Runner;
 use crate::differential_slot::{
@@ -468,7 +471,7 @@ impl Runner {
             } else {
                 mr.raw.need_inval = registered && !invalidated;
                 mr.raw.lkey = key;
-                mr.raw.rkey = key;
+                mr.raw.rkey = key | MR_RKEY;
             }
         }
 

@@ -32,6 +32,7 @@ use crate::lists::{
 use crate::mock::{
     Dma,
     Profile,
+    MR_RKEY,
     PAGE,
     REMOTE_ADDR, //
 };
@@ -353,7 +354,7 @@ pub(crate) fn mr_reused(test: &Test) -> Result {
             let want = (last & !0xff) | (last.wrapping_add(1) & 0xff);
             test.expect_eq("key after", key(), want);
             // SAFETY: As above.
-            test.expect_eq("both keys", unsafe { (*mr).rkey }, want);
+            test.expect_eq("both keys", unsafe { (*mr).rkey }, want | MR_RKEY);
             last = want;
             ctx.destroy();
             if round % 50 == 0 {

@@ -55,6 +55,9 @@ pub(crate) const PAGE: u32 = kernel::page::PAGE_SIZE as u32;
 /// Key by which all local memory can be named.
 pub(crate) const LOCAL_DMA_LKEY: u32 = 0x42;
 
+/// Bit that tells the remote key of an MR from its local one: a device may number them apart.
+pub(crate) const MR_RKEY: u32 = 1 << 31;
+
 /// How a device does its DMA.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Dma {

@@ -18,6 +18,7 @@ use super::{
     Inner,
     State,
     LOCAL_DMA_LKEY,
+    MR_RKEY,
     PAGE, //
 };
 use crate::bindings;
@@ -455,7 +456,7 @@ fn new_mr(pd: *mut bindings::ib_pd, limit: u32) -> *mut bindings::ib_mr {
         let mut state = inner.state.lock();
         // The low byte is the part of a key that its owner may choose.
         mr.base.lkey = (state.next_mr << 8) | (state.next_mr & 0xff);
-        mr.base.rkey = mr.base.lkey;
+        mr.base.rkey = mr.base.lkey | MR_RKEY;
         state.next_mr += 1;
         state
             .mrs
