@@ -130,10 +130,10 @@ pub(crate) unsafe extern "C" fn map_mr_sg_pi(
     raw: *mut bindings::ib_mr,
     data: *mut bindings::scatterlist,
     nr_data: c_int,
-    _data_offset: *mut c_uint,
+    data_offset: *mut c_uint,
     prot: *mut bindings::scatterlist,
     nr_prot: c_int,
-    _prot_offset: *mut c_uint,
+    prot_offset: *mut c_uint,
 ) -> c_int {
     // SAFETY: The MR is ours, and its lists mapped.
     unsafe {
@@ -151,7 +151,7 @@ pub(crate) unsafe extern "C" fn map_mr_sg_pi(
         mr.nr_prot = 0;
         let mut prot_len = 0;
         if nr_prot != 0 {
-            if bindings::ib_sg_to_pages(raw, prot, nr_prot, ptr::null_mut(), Some(set_prot_page))
+            if bindings::ib_sg_to_pages(raw, prot, nr_prot, prot_offset, Some(set_prot_page))
                 != nr_prot
             {
                 return EINVAL.to_errno();
@@ -159,8 +159,7 @@ pub(crate) unsafe extern "C" fn map_mr_sg_pi(
             prot_len = mr.raw.length;
             mr.prot_start = mr.raw.iova;
         }
-        if bindings::ib_sg_to_pages(raw, data, nr_data, ptr::null_mut(), Some(set_page)) != nr_data
-        {
+        if bindings::ib_sg_to_pages(raw, data, nr_data, data_offset, Some(set_page)) != nr_data {
             return EINVAL.to_errno();
         }
         mr.data_len = mr.raw.length;

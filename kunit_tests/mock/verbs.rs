@@ -575,10 +575,10 @@ unsafe extern "C" fn map_mr_sg_pi(
     mr: *mut bindings::ib_mr,
     data_sg: *mut bindings::scatterlist,
     data_nents: c_int,
-    _data_offset: *mut c_uint,
+    data_offset: *mut c_uint,
     meta_sg: *mut bindings::scatterlist,
     meta_nents: c_int,
-    _meta_offset: *mut c_uint,
+    meta_offset: *mut c_uint,
 ) -> c_int {
     // SAFETY: ib_core hands in an MR of ours, which the caller has for itself.
     let this = unsafe { RawMr::from_raw(mr) };
@@ -588,11 +588,11 @@ unsafe extern "C" fn map_mr_sg_pi(
         None => {}
     }
 
-    // SAFETY: The caller hands in such lists.
+    // SAFETY: The caller hands in such lists, and offsets or none.
     let (data, meta) = unsafe {
         (
-            pieces(&mut this.mapped.data, data_sg, data_nents),
-            pieces(&mut this.mapped.meta, meta_sg, meta_nents),
+            pieces(&mut this.mapped.data, data_sg, data_nents, data_offset),
+            pieces(&mut this.mapped.meta, meta_sg, meta_nents, meta_offset),
         )
     };
     let (Ok(data), Ok(meta)) = (data, meta) else {
@@ -607,12 +607,20 @@ unsafe extern "C" fn map_mr_sg_pi(
     0
 }
 
-/// Writes down the DMA side of a list. Returns its number of bytes.
+/// Writes down the DMA side of a list, without the first bytes of it where there is an offset.
+/// Returns its number of bytes.
 ///
 /// # Safety
 ///
-/// `sg` must head a list of `nents` entries, or `nents` be 0.
-unsafe fn pieces(to: &mut KVVec<Piece>, sg: *mut bindings::scatterlist, nents: i32) -> Result<u64> {
+/// `sg` must head a list of `nents` entries, or `nents` be 0. `offset` must be null or valid.
+unsafe fn pieces(
+    to: &mut KVVec<Piece>,
+    sg: *mut bindings::scatterlist,
+    nents: i32,
+    offset: *const c_uint,
+) -> Result<u64> {
+    // SAFETY: By this function's safety requirement.
+    let mut skip = unsafe { offset.as_ref() }.map_or(0, |skip| u64::from(*skip));
     let mut total = 0;
 
     to.clear();
@@ -621,8 +629,10 @@ unsafe fn pieces(to: &mut KVVec<Piece>, sg: *mut bindings::scatterlist, nents: i
         // SAFETY: As above.
         let piece = unsafe {
             Piece {
-                addr: (*this).dma_address,
-                len: crate::lists::dma_len(this).into(),
+                addr: (*this).dma_address + skip,
+                len: u64::from(crate::lists::dma_len(this))
+                    .checked_sub(mem::take(&mut skip))
+                    .ok_or(EINVAL)?,
             }
         };
 
