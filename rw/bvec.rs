@@ -310,45 +310,6 @@ impl<'a, const DMA: bool> MappedPieces<'a, DMA> {
     }
 }
 
-/// Size of a page, as wide as lengths are.
-const PAGE_SIZE: u32 = kernel::page::PAGE_SIZE as u32;
-
-/// Whether an entry is one page from its start to its end.
-#[inline(always)]
-fn is_whole_page(entry: &bindings::bio_vec) -> bool {
-    entry.bv_offset == 0 && entry.bv_len == PAGE_SIZE
-}
-
-/// The entries that go on with an entry of a whole page, each of them another: the usual case of
-/// neighbours, and the quickest to tell. Returns how many bytes they are, less than are `left`, and
-/// the entries behind them.
-///
-/// Out of line and out of the way of entries that are no neighbours.
-#[cold]
-#[inline(never)]
-fn row<'a>(
-    entry: &bindings::bio_vec,
-    mut rest: &'a [bindings::bio_vec],
-    left: u32,
-) -> (u32, &'a [bindings::bio_vec]) {
-    let mut page = entry.bv_page;
-    let mut more = left;
-
-    while let Some((next, behind)) = rest.split_first() {
-        page = page.wrapping_add(1);
-        if !Pages::are_in_a_row()
-            || next.bv_page != page
-            || !is_whole_page(next)
-            || more <= PAGE_SIZE
-        {
-            break;
-        }
-        more = more.wrapping_sub(PAGE_SIZE);
-        rest = behind;
-    }
-    (left.wrapping_sub(more), rest)
-}
-
 /// A run of memory as a segment.
 #[inline(always)]
 fn segment(run: &Range<u64>) -> Segment {
@@ -435,14 +396,6 @@ unsafe impl<const DMA: bool> Segments for MappedPieces<'_, DMA> {
                 if addr == run.end && self.may_go_on(run.start, addr, len) {
                     run.end = addr.wrapping_add(u64::from(len));
                     left = left.wrapping_sub(len);
-                    if !DMA && is_whole_page(entry) {
-                        let (pages, rest) = row(entry, entries.as_slice(), left);
-
-                        entries = rest.iter();
-                        // Both are less than what is left.
-                        left = left.wrapping_sub(pages);
-                        run.end = run.end.wrapping_add(u64::from(pages));
-                    }
                     continue;
                 }
                 if len == 0 {

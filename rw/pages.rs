@@ -123,13 +123,6 @@ impl Pages {
         }
     }
 
-    /// Whether pages whose `struct page`s follow each other do so themselves, as a software device
-    /// sees them.
-    #[inline(always)]
-    pub(super) const fn are_in_a_row() -> bool {
-        LINEAR
-    }
-
     /// Finds out a constant, and keeps it.
     #[cold]
     fn learn(cached: &Base, dma_device: Option<DmaDevice>, page: *const bindings::page) -> u64 {
