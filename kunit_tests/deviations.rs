@@ -962,7 +962,11 @@ pub(crate) fn no_direction(test: &Test) -> Result {
     if !target::get()?.is_rust() {
         return test.skip(c"rw.c takes every direction for one of the two");
     }
-    let rig = Rig::new(RXE, QpSpec::of(&RXE, 2))?;
+    // DMA that knows in which direction it maps, where the kernel can have it.
+    let rig = match Rig::new(RXE_DMA, QpSpec::of(&RXE, 2)) {
+        Err(e) if e == EOPNOTSUPP => Rig::new(RXE, QpSpec::of(&RXE, 2))?,
+        rig => rig?,
+    };
     let local = Local::new(&rig.mock, Pages(2))?;
     let (list, bvecs) = (local.sg()?, local.bvecs()?);
     let qp = rig.qp.as_raw();
@@ -996,6 +1000,27 @@ pub(crate) fn no_direction(test: &Test) -> Result {
             });
             test.expect_eq("the result", ret, EINVAL.to_errno());
         }
+
+        // A context goes back the way it was made.
+        ctx.init(&list, 0, REMOTE_ADDR, Write)?;
+        let raw = ctx.disown();
+
+        test.expect_warnings(1, || {
+            // SAFETY: The context was made of this.
+            atomically(|| unsafe {
+                bindings::rdma_rw_ctx_destroy(raw, qp, 1, list.as_raw(), 2, dir)
+            })
+        });
+        ctx.init_bvec(&bvecs, bvec_iter(0, 0, 8192), REMOTE_ADDR, Read)?;
+        let raw = ctx.disown();
+
+        test.expect_warnings(1, || {
+            // SAFETY: As above.
+            atomically(|| unsafe {
+                bindings::rdma_rw_ctx_destroy_bvec(raw, qp, 1, bvecs.as_ptr(), 2, dir)
+            })
+        });
+        test.expect_eq("number of mappings left", rig.mock.live_mappings(), 0);
     }
     rig.finish(test);
     Ok(())

@@ -291,6 +291,8 @@ pub(crate) static TRANSFER_SG: &[Golden] = &[
     sg("rxe READ, offset 4095", RXE, Read, (Pages(3), 4095), Multi(&[3]), Mr(1)),
     sg("rxe READ, offset 4097", RXE, Read, (Pages(3), 4097), Multi(&[2]), Mr(1)),
     sg("rxe READ, offset 12287", RXE, Read, (Pages(3), 12287), Single, Mr(1)),
+    sg("rxe WRITE of 1, offset 1000", RXE, Write, (Pages(1), 1000), Single, Mr(1)),
+    sg("rxe READ of 1, offset 4095", RXE, Read, (Pages(1), 4095), Single, Mr(1)),
     sg("siw READ, offset 0", SIW, Read, (Pages(3), 0), Mr(1), Mr(1)),
     sg("siw READ, offset 1", SIW, Read, (Pages(3), 1), Mr(1), Mr(1)),
     sg("siw READ, offset 4096", SIW, Read, (Pages(3), 4096), Mr(1), Mr(1)),
