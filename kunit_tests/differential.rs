@@ -233,7 +233,7 @@ impl Differential {
                 _ if d == D::D3 as usize => ground.inner,
                 _ if d == D::D9 as usize => !ground.force_mr && !ground.real,
                 _ if d == D::D13 as usize => !ground.force_mr && ground.real,
-                _ if d == D::Merged as usize => !ground.force_mr,
+                _ if d == D::Merged as usize => !ground.force_mr && !ground.real,
                 _ => true,
             };
 
