@@ -64,7 +64,7 @@ rdma_rw_loopback_body rdma_rw_loopback_paths;
 /* loopback_kunit.c: module parameters, and what is inline in headers. */
 int rdma_rw_loopback_address(struct sockaddr_in *address);
 bool rdma_rw_loopback_force_mr(void);
-bool rdma_rw_loopback_gaps(void);
+bool rdma_rw_loopback_rust(void);
 void rdma_rw_loopback_print(const char *text);
 void rdma_rw_loopback_init_completion(struct completion *completion);
 bool rdma_rw_loopback_wait(struct completion *completion);

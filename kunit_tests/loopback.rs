@@ -94,7 +94,7 @@ pub(crate) struct Loopback {
     remote: Remote,
     pattern: Pattern,
     force_mr: bool,
-    gaps: bool,
+    rust: bool,
     /// How often each path was taken, by a READ and by a WRITE.
     paths: [[u32; PATHS.len()]; 2],
     /// Bytes that arrived and were compared.
@@ -239,7 +239,7 @@ impl Loopback {
                 // SAFETY: There is nothing to be wrong.
                 force_mr: unsafe { bindings::rdma_rw_loopback_force_mr() },
                 // SAFETY: As above.
-                gaps: unsafe { bindings::rdma_rw_loopback_gaps() },
+                rust: unsafe { bindings::rdma_rw_loopback_rust() },
                 paths: [[0; PATHS.len()]; 2],
                 bytes: 0,
             },
@@ -272,9 +272,14 @@ impl Loopback {
     /// Notes the path of a context and compares it with what the device calls for.
     fn note_path(&mut self, context: &Context, transfer: &Transfer<'_>) -> Outcome {
         let path = context.path();
+        let sges = if self.rust && matches!(transfer.table, Table::Bvec(..)) {
+            transfer.table.runs()
+        } else {
+            transfer.table.entries_from(transfer.offset)
+        };
         let want = if self.requires_mr(transfer.read) {
             MR
-        } else if transfer.table.entries_from(transfer.offset) == 1 {
+        } else if sges == 1 {
             SINGLE
         } else {
             MULTI
@@ -370,7 +375,7 @@ fn transfer(this: &mut Loopback, case: &Case) -> Outcome {
             // C does not register what has gaps, and Rust takes an MR for each piece.
             if this.requires_mr(case.read)
                 && matches!(layout, Layout::Ragged)
-                && (!this.gaps || table.entries_from(0) > MAX_CTXS as usize)
+                && (!this.rust || table.entries_from(0) > MAX_CTXS as usize)
             {
                 continue;
             }

@@ -22,9 +22,9 @@ static bool force_mr;
 module_param(force_mr, bool, 0);
 MODULE_PARM_DESC(force_mr, "ib_core has been loaded with force_mr");
 
-static bool gaps;
-module_param(gaps, bool, 0);
-MODULE_PARM_DESC(gaps, "Lists with gaps can be registered");
+static bool rust;
+module_param(rust, bool, 0);
+MODULE_PARM_DESC(rust, "ib_core registers lists with gaps and joins neighbours");
 
 /* Long enough for an emulated machine. */
 #define PATIENCE (60 * HZ)
@@ -47,9 +47,9 @@ bool rdma_rw_loopback_force_mr(void)
 	return force_mr;
 }
 
-bool rdma_rw_loopback_gaps(void)
+bool rdma_rw_loopback_rust(void)
 {
-	return gaps;
+	return rust;
 }
 
 /* The test case that runs. */

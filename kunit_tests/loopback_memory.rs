@@ -158,6 +158,21 @@ impl Table {
             })
             .count()
     }
+
+    /// Number of SGEs for all entries, where one is made of neighbours in memory.
+    pub(crate) fn runs(&self) -> usize {
+        let mut end = 0;
+
+        self.segments()
+            .filter(|(address, len)| {
+                let start = address.as_ptr() as usize;
+                let new = start != end;
+
+                end = start + len;
+                new
+            })
+            .count()
+    }
 }
 
 /// Local memory: single pages.

@@ -13,11 +13,11 @@ rdma_up "$DEV"
 require_implementation "$IMPL"
 forced=0
 [[ $DEV != *-mr ]] || forced=1
-gaps=0
-[[ $IMPL != rust ]] || gaps=1
+rust=0
+[[ $IMPL != rust ]] || rust=1
 
 step "the loopback suite over $DEV"
-modprobe rdma_rw_loopback address="$ADDRESS" force_mr="$forced" gaps="$gaps"
+modprobe rdma_rw_loopback address="$ADDRESS" force_mr="$forced" rust="$rust"
 cp "$SUITE" "$RESULTS/loopback.ktap"
 unload rdma_rw_loopback
 rdma_down
