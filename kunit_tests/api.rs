@@ -2,7 +2,7 @@
 
 //! The two implementations: what ib_core exports, and the C original.
 
-#![allow(
+#![expect(
     dead_code,
     reason = "two crates share this file, and neither uses all of it"
 )]

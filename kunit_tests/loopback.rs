@@ -6,7 +6,6 @@
 //! `loopback_kunit.c` lists the cases. One QP, the client's, posts; the other one's memory is what
 //! it reads and writes.
 
-#[allow(unused_imports, reason = "it serves other crates too")]
 mod bindings;
 mod loopback_link;
 mod loopback_memory;

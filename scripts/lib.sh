@@ -147,6 +147,20 @@ stamp() {
 
 # ----------------------------------------------------------- User Mode Linux
 
+# boot_um KERNEL SECONDS SUITES FORCE_MR [PARAMETER...]: becomes a kernel of User
+# Mode Linux, which runs the KUnit suites that match SUITES and ends; SECONDS is
+# the end of patience, times SLOW.
+boot_um() {
+	local kernel=$1 seconds=$2 suites=$3 force=$4
+	shift 4
+	unlocked timeout -k 5 "$((seconds * SLOW))" "$kernel" mem=512M con=fd:0,fd:1 panic=-1 \
+		kunit.enable=1 kunit.autorun=1 "kunit.filter_glob=$suites" kunit_shutdown=halt \
+		"ib_core.force_mr=$force" "$@" </dev/null 2>&1
+}
+
+# um_ktap LOG: what such a kernel has printed, without the times.
+um_ktap() { sed 's/^\[ *[0-9.]*\] //; s/\r$//' "$1"; }
+
 # kernel_ended_well LOG: whether a kernel of User Mode Linux has come to its end
 # without a complaint.
 kernel_ended_well() {
@@ -384,7 +398,10 @@ kernel_dir() {
 	return 1
 }
 
-# stock_kernel: whether the cache has Debian's own build of that kernel, too.
+# stock_kernel: sets STOCK to the folder of Debian's own build of that kernel,
+# image and modules. Fails if the cache has none.
 stock_kernel() {
-	[[ -n $(find "$KERNEL/stock" -maxdepth 4 -path '*/usr/lib/modules/*' 2>/dev/null) ]]
+	local -a folders=("$KERNEL"/stock/usr/lib/modules/*)
+	STOCK=${folders[0]}
+	[[ -d $STOCK ]]
 }

@@ -95,31 +95,9 @@ void takeover_counters_settled(void)
 	WRITE_ONCE(settled, true);
 }
 
-u64 takeover_counters_made(void)
+/* What all CPUs have counted. */
+static struct tally total(void)
 {
-	u64 made = 0;
-	int cpu, i;
-
-	for_each_possible_cpu(cpu)
-		for (i = 0; i < ARRAY_SIZE(paths); i++)
-			made += per_cpu(tally, cpu).made[i];
-	return made;
-}
-
-s64 takeover_counters_alive(void)
-{
-	s64 alive = 0;
-	int cpu, i;
-
-	for_each_possible_cpu(cpu)
-		for (i = 0; i < ARRAY_SIZE(paths); i++)
-			alive += per_cpu(tally, cpu).alive[i];
-	return alive;
-}
-
-static int contexts_show(struct seq_file *file, void *unused)
-{
-	time64_t since = READ_ONCE(settled_at);
 	struct tally sum = { };
 	int cpu, i;
 
@@ -132,6 +110,27 @@ static int contexts_show(struct seq_file *file, void *unused)
 			sum.alive[i] += READ_ONCE(part->alive[i]);
 		}
 	}
+	return sum;
+}
+
+void takeover_counters_read(u64 *made, s64 *alive)
+{
+	const struct tally sum = total();
+	int i;
+
+	*made = 0;
+	*alive = 0;
+	for (i = 0; i < ARRAY_SIZE(paths); i++) {
+		*made += sum.made[i];
+		*alive += sum.alive[i];
+	}
+}
+
+static int contexts_show(struct seq_file *file, void *unused)
+{
+	time64_t since = READ_ONCE(settled_at);
+	const struct tally sum = total();
+	int i;
 
 	if (since)
 		seq_printf(file, "since %ptTs\n", &since);

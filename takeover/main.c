@@ -202,9 +202,13 @@ static void pre_unpatch(struct klp_object *obj)
 /* Every task runs the functions of ib_core again. */
 static void post_unpatch(struct klp_object *obj)
 {
+	u64 made;
+	s64 alive;
+
 	WRITE_ONCE(state, GIVEN_BACK);
+	takeover_counters_read(&made, &alive);
 	pr_info("RDMA READ and WRITE are ib_core's again, after %llu contexts, with %lld for it to release\n",
-		takeover_counters_made(), takeover_counters_alive());
+		made, alive);
 }
 
 static struct klp_object objs[] = {

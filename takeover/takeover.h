@@ -50,7 +50,7 @@ void takeover_counters_init(void);
 void takeover_counters_exit(void);
 void takeover_counters_start(void);
 void takeover_counters_settled(void);
-u64 takeover_counters_made(void);
-s64 takeover_counters_alive(void);
+/* Contexts made, and those of them that are alive, of all paths. */
+void takeover_counters_read(u64 *made, s64 *alive);
 
 #endif
