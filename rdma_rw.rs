@@ -380,9 +380,9 @@ c_abi! {
     /// - `dir`: `DMA_TO_DEVICE` for an RDMA WRITE, `DMA_FROM_DEVICE` for an RDMA READ.
     ///
     /// Returns the number of work requests that [`rdma_rw_ctx_wrs`] will chain, or `-EINVAL`
-    /// (bad direction, no list, more mapped entries than one MR takes), `-EAGAIN` (no MR left),
-    /// `-ENOMEM`, or the error of the DMA layer or the device. After an error nothing is held and
-    /// the context must not be destroyed.
+    /// (bad direction, no list, more mapped entries than one MR takes, or an empty one), `-EAGAIN`
+    /// (no MR left), `-ENOMEM`, or the error of the DMA layer or the device. After an error nothing
+    /// is held and the context must not be destroyed.
     ///
     /// C header: [`include/rdma/rw.h`](srctree/include/rdma/rw.h).
     ///

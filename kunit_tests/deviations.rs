@@ -957,6 +957,83 @@ pub(crate) fn d14_not_a_context(test: &Test) -> Result {
     Ok(())
 }
 
+#[rustfmt::skip]
+pub(crate) static D16_EMPTY: &[Case] = &[
+    case("one within", SIW, Read, List(&[(0, PAGE), (0, 0), (0, PAGE), (0, 50)]), 0),
+    case("several", SIW, Read, List(&[(9, 4087), (0, 0), (5, 0), (0, PAGE), (0, 0), (0, 50)]), 0),
+    case("at the ends", SIW, Read, List(&[(0, 0), (100, 3996), (0, PAGE), (0, 0)]), 0),
+    case("behind an odd end", SIW, Read, List(&[(0, 100), (0, 0), (7, 100)]), 0),
+    case("behind an offset", SIW, Read, List(&[(0, PAGE), (0, 0), (0, PAGE)]), 1000),
+    case("MRs of 2 pages", SIW.mr_pages(2), Read, List(&[(0, PAGE), (0, PAGE), (0, 0), (0, 9)]), 0),
+    case("MRs of 1 page", SIW.mr_pages(1), Read, List(&[(0, PAGE), (0, 0), (0, PAGE), (0, 0)]), 0),
+];
+
+/// D16: an entry of no bytes in a list that is registered.
+pub(crate) fn d16_empty(test: &Test, case: &Case) -> Result {
+    let is_rust = target::get()?.is_rust();
+    let rig = Rig::new(case.profile, QpSpec::of(&case.profile, 8))?;
+    let mut local = Local::new(&rig.mock, case.shape)?;
+    let list = local.sg()?;
+    let mut ctx = Ctx::new(&rig.qp)?;
+    let mut cqe = cqe();
+    let (skip, len) = (u64::from(case.n), local.len());
+
+    rig.mock.fill_remote(len as usize, 7)?;
+    match ctx.init(&list, case.n, REMOTE_ADDR, case.dir) {
+        // It takes some of them for a gap, and of the others it registers a page that has no bytes
+        // to transfer: what follows lands there.
+        Err(e) if !is_rust => test.expect_eq("the error of C", e, EINVAL),
+        made => {
+            made?;
+            ctx.post(&mut cqe, none())?;
+            ctx.destroy();
+            if is_rust {
+                test.expect(local.holds(7, skip, len), fmt!("other bytes have arrived"));
+            } else {
+                // An MR of nothing else has no bytes at all.
+                rig.mock.take_faults();
+            }
+        }
+    }
+    drop(ctx);
+    rig.finish(test);
+    Ok(())
+}
+
+/// D16, where an MR is a matter of taste, and where there is but one.
+pub(crate) fn d16_other_ways(test: &Test) -> Result {
+    let target = target::get()?;
+    if !target.is_rust() {
+        return test.skip(c"rw.c registers a page that has no bytes to transfer");
+    }
+    const SHAPE: Shape = List(&[(0, PAGE), (0, 0), (0, PAGE)]);
+    let profile = MLX5.max_sgl_rd(1);
+    let rig = Rig::new(profile, QpSpec::of(&profile, 2).integrity())?;
+    let (local, whole) = (
+        Local::new(&rig.mock, SHAPE)?,
+        Local::new(&rig.mock, Pages(2))?,
+    );
+    let (list, whole) = (local.sg()?, whole.sg()?);
+    let mut ctx = Ctx::new(&rig.qp)?;
+    // SAFETY: All members are numbers.
+    let mut attrs: bindings::ib_sig_attrs = unsafe { core::mem::zeroed() };
+
+    if !target.force_mr {
+        ctx.init(&list, 0, REMOTE_ADDR, Read)?;
+        test.expect_eq("the path", ctx.tag(), Tag::Multi);
+    }
+    for (data, prot) in [(&list, None), (&list, Some(&whole)), (&whole, Some(&list))] {
+        test.expect_eq(
+            "the result",
+            ctx.init_signature(data, prot, &mut attrs, REMOTE_ADDR, Read),
+            Err(EINVAL),
+        );
+    }
+    drop(ctx);
+    rig.finish(test);
+    Ok(())
+}
+
 /// A direction that is none.
 pub(crate) fn no_direction(test: &Test) -> Result {
     if !target::get()?.is_rust() {

@@ -61,6 +61,8 @@ kunit::kunit_cases! {
     d10_destroy for D10_DESTROY,
     d13_no_range,
     d14_not_a_context,
+    d16_empty for D16_EMPTY,
+    d16_other_ways,
     no_direction,
 }
 

@@ -58,6 +58,8 @@ static struct kunit_case rdma_rw_deviations_cases[] = {
 	PARAM(d10_destroy),
 	CASE(d13_no_range),
 	CASE(d14_not_a_context),
+	PARAM(d16_empty),
+	CASE(d16_other_ways),
 	CASE(no_direction),
 	{}
 };

@@ -11,6 +11,7 @@ use kernel::prelude::*;
 
 use super::{
     device::DmaDevice,
+    sgl::are_filled,
     Device,
     Direction,
     SgSource, //
@@ -62,6 +63,8 @@ pub(super) struct MappedSg<'a> {
     list: SgSource,
     nents: NonZeroU32,
     dir: Direction,
+    /// Whether no entry is empty, where that is known.
+    filled: Option<bool>,
 }
 
 impl<'a> MappedSg<'a> {
@@ -72,10 +75,11 @@ impl<'a> MappedSg<'a> {
     /// The DMA API's error.
     #[inline(always)]
     pub(super) fn new(device: &'a Device, list: SgSource, dir: Direction) -> Result<Self> {
-        let nents = match device.dma_device() {
+        let (nents, filled) = match device.dma_device() {
             None => {
-                list.map_virtual();
-                list.nents().get()
+                let filled = list.map_virtual();
+
+                (list.nents().get(), Some(filled))
             }
             Some(dma_device) => {
                 let mut table = bindings::sg_table {
@@ -88,7 +92,7 @@ impl<'a> MappedSg<'a> {
                 check(unsafe {
                     bindings::dma_map_sgtable(dma_device.as_raw(), &mut table, dir.as_raw(), 0)
                 })?;
-                table.nents
+                (table.nents, None)
             }
         };
 
@@ -97,6 +101,7 @@ impl<'a> MappedSg<'a> {
             list,
             nents: NonZeroU32::new(nents).ok_or(EIO)?,
             dir,
+            filled,
         })
     }
 
@@ -113,6 +118,7 @@ impl<'a> MappedSg<'a> {
             list,
             nents: list.nents(),
             dir,
+            filled: None,
         }
     }
 
@@ -132,6 +138,17 @@ impl<'a> MappedSg<'a> {
     #[inline]
     pub(super) fn nents(&self) -> NonZeroU32 {
         self.nents
+    }
+
+    /// Whether no entry is empty. To register one, a device would use up a page that has no bytes of
+    /// the transfer, and those that follow would land there.
+    #[inline]
+    pub(super) fn is_filled(&self) -> bool {
+        match self.filled {
+            Some(filled) => filled,
+            // SAFETY: That many entries are mapped.
+            None => unsafe { are_filled(self.as_raw(), self.nents) },
+        }
     }
 
     /// Leaves the list mapped, in the charge of whoever destroys the context.

@@ -430,6 +430,8 @@ pub(super) enum Misfit {
     Refuse,
     /// An MR starts anew at every gap, and wherever the last one has no page left.
     Split,
+    /// The same, and it is known that the memory does not fit.
+    Certain,
 }
 
 /// Registers mapped memory with as many MRs of `pages` pages as it takes.
@@ -453,10 +455,10 @@ fn register<'a>(
         let mr = regs.take_mr()?;
         let nents = cursor.left().min(pages.get());
 
-        if map(&mr, cursor.as_raw(), nents, cursor.offset()) {
+        if misfit != Misfit::Certain && map(&mr, cursor.as_raw(), nents, cursor.offset()) {
             cursor.skip(nents);
-        } else if misfit == Misfit::Split {
-            map_split(&mr, &mut cursor, pages)?;
+        } else if misfit != Misfit::Refuse {
+            map_split(&mr, &mut cursor, pages, misfit)?;
         } else {
             return Err(EINVAL);
         }
@@ -488,18 +490,20 @@ fn map(mr: &Mr<'_>, sg: *mut bindings::scatterlist, nents: u32, mut offset: u32)
     u32::try_from(mapped).is_ok_and(|mapped| mapped >= nents)
 }
 
-/// Maps as much as fits an MR of `pages` pages: up to a gap, or to the middle of an entry. Moves
-/// the cursor behind it.
+/// Maps as much as fits an MR of `pages` pages: up to a gap or an empty entry, or to the middle of
+/// an entry. Moves the cursor behind it.
 ///
 /// # Errors
 ///
 /// `EINVAL` where that is no less than the device did not take before, or it does not take this.
 #[cold]
-fn map_split(mr: &Mr<'_>, cursor: &mut Cursor<'_>, pages: NonZeroU32) -> Result {
+fn map_split(mr: &Mr<'_>, cursor: &mut Cursor<'_>, pages: NonZeroU32, misfit: Misfit) -> Result {
     let before = cursor.clone();
     let run = cursor.take_run(pages).ok_or(EINVAL)?;
 
-    if run.nents() == before.left().min(pages.get()) && run.is_whole() {
+    let is_all = run.nents() == before.left().min(pages.get()) && run.is_whole();
+
+    if is_all && misfit == Misfit::Split {
         return Err(EINVAL);
     }
     map(mr, run.as_raw(), run.nents(), 0)

@@ -100,22 +100,23 @@ impl SgSource {
     }
 
     /// Notes in every entry what a software device takes for its DMA address: where its memory lies
-    /// in the kernel's.
+    /// in the kernel's. Returns whether none is empty.
     #[inline]
-    pub(super) fn map_virtual(&self) {
+    pub(super) fn map_virtual(&self) -> bool {
         let mut sg = self.as_raw();
         let mut left = self.nents.get();
+        let mut shortest = u32::MAX;
         // SAFETY: By the type invariant this is an entry.
         let pages = Pages::of_virtual(unsafe { page(sg) });
 
         loop {
             // SAFETY: By the type invariant this is an entry, and nobody else's.
-            unsafe { note_virtual(sg, &pages) };
+            shortest = shortest.min(unsafe { note_virtual(sg, &pages) }.len);
 
             // Not below 0, since the last entry ends the loop.
             left = left.wrapping_sub(1);
             if left == 0 {
-                break;
+                return shortest != 0;
             }
             // SAFETY: At least one entry is left behind this one.
             sg = unsafe { next_entry(sg) };
@@ -172,6 +173,27 @@ unsafe fn dma_len(sg: *const bindings::scatterlist) -> u32 {
             (*sg).length
         }
     }
+}
+
+/// Whether none of `nr` entries is empty, as mapped for DMA.
+///
+/// # Safety
+///
+/// `sg` must be a valid entry, followed by at least `nr - 1` more.
+pub(super) unsafe fn are_filled(mut sg: *mut bindings::scatterlist, nr: NonZeroU32) -> bool {
+    let mut left = nr.get();
+
+    // SAFETY: By this function's safety requirement, `left` counts this entry and those behind it.
+    while unsafe { dma_len(sg) } != 0 {
+        // Not below 0, since the last entry ends the loop.
+        left = left.wrapping_sub(1);
+        if left == 0 {
+            return true;
+        }
+        // SAFETY: At least one entry is left behind this one.
+        sg = unsafe { next_entry(sg) };
+    }
+    false
 }
 
 /// Sets the length of an entry as mapped for DMA.
@@ -269,7 +291,7 @@ impl View for Virtual {
 /// # Invariants
 ///
 /// Where `left` is not 0, `sg` is a valid entry that `view` can tell, followed by at least
-/// `left - 1` more, and `offset` is less than its length. The list stays as it is for `'a`.
+/// `left - 1` more, and `offset` is less than its length, or 0. The list stays as it is for `'a`.
 #[derive(Clone)]
 pub(super) struct Cursor<'a, V = Mapped> {
     sg: *mut bindings::scatterlist,
@@ -383,6 +405,15 @@ impl<V: View> Cursor<'_, V> {
         }
     }
 
+    /// Moves on to an entry that is not empty, or to the end.
+    #[cold]
+    fn skip_empty(&mut self) {
+        // SAFETY: By the type invariant, an entry is there where some are left.
+        while self.left != 0 && unsafe { self.view.segment(self.sg) }.len == 0 {
+            self.next_segment();
+        }
+    }
+
     /// The memory at this place up to the end of its entry; moves on behind it.
     #[inline]
     pub(super) fn next_segment(&mut self) -> Option<Segment> {
@@ -397,7 +428,7 @@ impl<V: View> Cursor<'_, V> {
         self.left = self.left.wrapping_sub(1);
         if self.left != 0 {
             // SAFETY: At least one entry is left behind this one.
-            // INVARIANT: It is the first of those that are left, and entries are never empty.
+            // INVARIANT: It is the first of those that are left, all of it.
             self.sg = unsafe { next_entry(self.sg) };
         }
         Some(segment)
@@ -406,9 +437,11 @@ impl<V: View> Cursor<'_, V> {
 
 impl Cursor<'_> {
     /// Takes the longest run of memory from here on that a table of `pages` pages can hold: inner
-    /// ends and starts lie on the borders of pages, or follow each other without a gap.
+    /// ends and starts lie on the borders of pages, or follow each other without a gap. An empty
+    /// entry, for which a device would still use up a page, is in no run: the
+    /// place must not be one.
     ///
-    /// Moves on behind it, be that within an entry. None at the end.
+    /// Moves on behind it and behind empty entries, be that within an entry. None at the end.
     pub(super) fn take_run(&mut self, pages: NonZeroU32) -> Option<Run> {
         let mut run = Run::new(self)?;
         let mut left = u64::from(pages.get());
@@ -419,6 +452,10 @@ impl Cursor<'_> {
             let Some(segment) = self.next_segment() else {
                 break;
             };
+            if segment.len == 0 {
+                self.skip_empty();
+                break;
+            }
             let start = segment.addr;
             let in_page = start & IN_PAGE;
 
@@ -597,7 +634,7 @@ unsafe impl<V: View> Segments for Cursor<'_, V> {
         self.offset = offset;
         if self.left != 0 && nr != 0 {
             // SAFETY: Entries are left behind this one.
-            // INVARIANT: It is the first of those that are left, and entries are never empty.
+            // INVARIANT: It is the first of those that are left, all of it.
             sg = unsafe { next_entry(sg) };
         }
         self.sg = sg;

@@ -27,8 +27,8 @@ const PAGE_SIZE: u32 = 4096;
 ///
 /// # Errors
 ///
-/// `EINVAL` where either has more entries than an MR takes, `EAGAIN` where the pool is empty,
-/// `ENOMEM`, or the device's error.
+/// `EINVAL` where either has more entries than an MR takes, or an empty one, `EAGAIN` where the pool
+/// is empty, `ENOMEM`, or the device's error.
 pub(super) fn init(
     slot: &mut Slot<'_>,
     transfer: &Transfer<'_>,
@@ -45,6 +45,10 @@ pub(super) fn init(
 
     if nents > limit || prot_nents > limit {
         pr_err!("{nents} data and {prot_nents} protection entries, but an MR takes {limit}\n");
+        return Err(EINVAL);
+    }
+
+    if !data.is_filled() || prot.is_some_and(|prot| !prot.is_filled()) {
         return Err(EINVAL);
     }
 

@@ -167,7 +167,7 @@ impl<'a> Transfer<'a> {
         let mut slot = slot.of_list(list);
         let mapped = MappedSg::new(self.qp.device(), list, self.dir)?;
         let cursor = Cursor::new(&mapped, offset)?;
-        let registered = if self.prefers_mrs(cursor.left()) {
+        let registered = if self.prefers_mrs(cursor.left()) && mapped.is_filled() {
             match registered::prefer_sg(slot.lend(), self.in_memory(), cursor.clone()) {
                 // No MR is left, or this memory does not fit: SGEs it is.
                 Err(e) if e == EAGAIN || e == EINVAL => None,
@@ -191,7 +191,12 @@ impl<'a> Transfer<'a> {
         let mut slot = slot.of_list(list);
         let mapped = MappedSg::new(self.qp.device(), list, self.dir)?;
         let cursor = Cursor::new(&mapped, offset)?;
-        let count = registered::init_sg(&mut slot, self, cursor, Misfit::Split)?;
+        let misfit = if mapped.is_filled() {
+            Misfit::Split
+        } else {
+            Misfit::Certain
+        };
+        let count = registered::init_sg(&mut slot, self, cursor, misfit)?;
 
         mapped.keep();
         Ok(count)
