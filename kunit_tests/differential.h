@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the C and the Rust half of the differential suite say to each other.
+ * What the C and the Rust half of the suites of random cases say to each other.
  */
 #ifndef _RDMA_RW_DIFFERENTIAL_H
 #define _RDMA_RW_DIFFERENTIAL_H
@@ -25,7 +25,8 @@ struct rdma_rw_differential;
 
 /* differential.rs: they return 0 or an error. */
 int rdma_rw_differential_up(struct rdma_rw_differential **differential,
-			    const struct rdma_rw_differential_params *params);
+			    const struct rdma_rw_differential_params *params,
+			    bool hostile);
 int rdma_rw_differential_part(struct rdma_rw_differential *differential,
 			      unsigned int part);
 int rdma_rw_differential_reach(struct rdma_rw_differential *differential);
@@ -33,6 +34,7 @@ void rdma_rw_differential_down(struct rdma_rw_differential *differential);
 
 /* differential_kunit.c: what is inline in headers. */
 void rdma_rw_differential_print(const char *text);
+void rdma_rw_differential_begin(u64 number);
 void rdma_rw_differential_rest(void);
 struct ib_device *rdma_rw_differential_alloc_device(size_t size);
 struct device *rdma_rw_differential_simulated(const struct dma_map_ops *ops);

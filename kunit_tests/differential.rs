@@ -10,6 +10,10 @@
 //!
 //! A case is made from a seed and its number, so that it can be had again. One that fails is cut
 //! down to a small one and printed.
+//!
+//! A second suite makes the same cases hostile (see `hostile.rs`) and runs them through what ib_core
+//! exports alone: whatever a caller does that can be survived at all ends in an error with nothing
+//! left behind, or in a right result.
 
 mod api;
 mod bindings;
@@ -26,6 +30,8 @@ mod differential_sizing;
 mod differential_slot;
 mod differential_trace;
 mod differential_verbs;
+mod hostile;
+mod hostile_oracle;
 
 use kernel::prelude::*;
 
@@ -41,6 +47,11 @@ use crate::differential_show::{
     show,
     shrink, //
 };
+use crate::hostile::{
+    spoil,
+    Hostile,
+    Taken, //
+};
 
 /// Prefix of messages printed through the kernel crate's `pr_*!` macros.
 const __LOG_PREFIX: &[u8] = b"rdma_rw_differential\0";
@@ -51,10 +62,12 @@ const MANY: u64 = 25_000;
 /// Bytes that may be gone after many cases: nobody else is idle.
 const SLACK: u64 = 16 << 20;
 
-/// The suite.
-struct Differential {
+/// A suite.
+struct Suite {
     runner: KBox<Runner>,
     params: bindings::rdma_rw_differential_params,
+    /// Ways in which cases were made hostile, where that is what the suite is about.
+    taken: Taken,
     case: KBox<Case>,
     small: KBox<Case>,
     cases: u64,
@@ -72,15 +85,16 @@ fn free_memory() -> u64 {
     unsafe { bindings::rdma_rw_differential_free_memory() << kernel::page::PAGE_SHIFT }
 }
 
-impl Differential {
-    fn new(params: &bindings::rdma_rw_differential_params) -> Result<KBox<Self>> {
-        let mut runner = Runner::new()?;
+impl Suite {
+    fn new(params: &bindings::rdma_rw_differential_params, hostile: bool) -> Result<KBox<Self>> {
+        let mut runner = Runner::new(hostile)?;
 
         runner.counting = true;
         Ok(KBox::new(
             Self {
                 runner,
                 params: *params,
+                taken: [0; Hostile::NR],
                 case: Case::new()?,
                 small: Case::new()?,
                 cases: 0,
@@ -103,9 +117,15 @@ impl Differential {
 
         for i in start..end {
             let number = self.params.first.wrapping_add(i);
+            let seed = self.params.seed;
+            let ground = &self.runner.ground;
 
-            self.case
-                .make(self.params.seed, number, &self.runner.ground);
+            // SAFETY: There is nothing to be wrong.
+            unsafe { bindings::rdma_rw_differential_begin(number) };
+            self.case.make(seed, number, ground);
+            if self.runner.hostile {
+                spoil(&mut self.case, seed, number, ground, &mut self.taken);
+            }
             if self.runner.check(&self.case).is_some() {
                 result = self.report(number);
                 break;
@@ -136,8 +156,42 @@ impl Differential {
 
     /// Prints what has been reached; fails where many cases have left something out.
     fn reach(&mut self) -> Result {
-        let reached = self.runner.reached;
-        let ground = self.runner.ground;
+        self.say_reached();
+        if self.runner.hostile {
+            say("hostile", &Hostile::NAMES, &self.taken);
+        } else {
+            say("amended", &D::NAMES, &self.runner.reached.amended);
+            print(fmt!(
+                "of these, left to Rust alone from some call on: {}",
+                self.runner.reached.alone
+            ));
+        }
+        if self.cases < MANY {
+            return Ok(());
+        }
+
+        let mut complete = self.has_all_paths();
+        complete &= if self.runner.hostile {
+            has_all("hostile", &Hostile::NAMES, &self.taken, |_| true)
+        } else {
+            self.has_all_amended()
+        };
+        let lost = self.free.saturating_sub(free_memory());
+        if lost > SLACK {
+            print(fmt!("{} KiB of memory are gone", lost >> 10));
+            complete = false;
+        }
+        if complete {
+            Ok(())
+        } else {
+            Err(EINVAL)
+        }
+    }
+
+    /// Prints what cases of either suite have reached.
+    fn say_reached(&self) {
+        let reached = &self.runner.reached;
+        let ground = &self.runner.ground;
         let ms = self.nanoseconds / 1_000_000;
 
         print(fmt!(
@@ -187,72 +241,65 @@ impl Differential {
             self.runner.state.chains,
             self.runner.state.bytes >> 20
         ));
-        for at in (0..D::NR).step_by(4) {
-            let (names, counts) = (&D::NAMES[at..], &reached.amended[at..]);
+    }
 
-            print(fmt!(
-                "amended: {} {}, {} {}, {} {}, {} {}",
-                names[0],
-                counts[0],
-                names[1],
-                counts[1],
-                names[2],
-                counts[2],
-                names[3],
-                counts[3]
-            ));
-        }
-        print(fmt!(
-            "of these, left to Rust alone from some call on: {}",
-            reached.alone
-        ));
+    /// Whether every path was taken that can be; says which one was not.
+    fn has_all_paths(&self) -> bool {
+        let ground = &self.runner.ground;
 
-        if self.cases < MANY {
-            return Ok(());
-        }
-        let mut complete = true;
-        for (path, name) in PATHS.iter().enumerate() {
-            let expected = match *name {
-                "single" | "multi" => !ground.force_mr,
-                "IOVA" => ground.real && !ground.force_mr,
-                _ => true,
-            };
+        self.runner
+            .reached
+            .paths
+            .iter()
+            .enumerate()
+            .fold(true, |complete, (read, counts)| {
+                complete
+                    & has_all("path", &PATHS, counts, |path| match PATHS[path] {
+                        "single" | "multi" => !ground.force_mr,
+                        "IOVA" => ground.real && !ground.force_mr,
+                        // Only force_mr registers for a WRITE.
+                        "MR" => read == 1 || ground.force_mr,
+                        _ => true,
+                    })
+            })
+    }
 
-            for (read, counts) in reached.paths.iter().enumerate() {
-                // Only force_mr registers for a WRITE.
-                let expected = expected && (*name != "MR" || read == 1 || ground.force_mr);
+    /// The same for the points in which the C side is amended.
+    fn has_all_amended(&self) -> bool {
+        let ground = &self.runner.ground;
 
-                if expected && counts[path] == 0 {
-                    print(fmt!("path {name} was left out"));
-                    complete = false;
-                }
-            }
-        }
-        for (d, name) in D::NAMES.iter().enumerate() {
-            let expected = match d {
-                _ if d == D::D3 as usize => ground.inner,
-                _ if d == D::D9 as usize => !ground.force_mr && !ground.real,
-                _ if d == D::D13 as usize => !ground.force_mr && ground.real,
-                _ if d == D::Merged as usize => !ground.force_mr && !ground.real,
-                _ => true,
-            };
+        let amended = &self.runner.reached.amended;
 
-            if expected && reached.amended[d] == 0 {
-                print(fmt!("{name} was left out"));
-                complete = false;
-            }
-        }
-        let lost = self.free.saturating_sub(free_memory());
-        if lost > SLACK {
-            print(fmt!("{} KiB of memory are gone", lost >> 10));
-            complete = false;
-        }
-        if complete {
-            Ok(())
-        } else {
-            Err(EINVAL)
+        has_all("amended", &D::NAMES, amended, |d| match d {
+            _ if d == D::D3 as usize => ground.inner,
+            _ if d == D::D9 as usize => !ground.force_mr && !ground.real,
+            _ if d == D::D13 as usize => !ground.force_mr && ground.real,
+            _ if d == D::Merged as usize => !ground.force_mr && !ground.real,
+            _ => true,
+        })
+    }
+}
+
+/// Prints counters with their names, four in a line.
+fn say(what: &str, names: &[&str], counts: &[u64]) {
+    for (names, counts) in names.chunks(4).zip(counts.chunks(4)) {
+        if let ([a, b, c, d], [w, x, y, z]) = (names, counts) {
+            print(fmt!("{what}: {a} {w}, {b} {x}, {c} {y}, {d} {z}"));
         }
     }
+}
+
+/// Whether all counters that are expected to have counted have; says which have not.
+fn has_all(what: &str, names: &[&str], counts: &[u64], expected: impl Fn(usize) -> bool) -> bool {
+    let mut complete = true;
+
+    for (i, (name, count)) in names.iter().zip(counts).enumerate() {
+        if expected(i) && *count == 0 {
+            print(fmt!("{what}: {name} was left out"));
+            complete = false;
+        }
+    }
+    complete
 }
 
 /// What C is told.
@@ -263,7 +310,7 @@ fn errno(result: Result) -> c_int {
     }
 }
 
-/// Makes the suite.
+/// Makes a suite.
 ///
 /// # Safety
 ///
@@ -272,9 +319,10 @@ fn errno(result: Result) -> c_int {
 unsafe extern "C" fn rdma_rw_differential_up(
     this: *mut *mut bindings::rdma_rw_differential,
     params: *const bindings::rdma_rw_differential_params,
+    hostile: bool,
 ) -> c_int {
     // SAFETY: C hands over valid parameters and a place for the pointer.
-    errno(Differential::new(unsafe { &*params }).map(|new| unsafe {
+    errno(Suite::new(unsafe { &*params }, hostile).map(|new| unsafe {
         *this = KBox::into_raw(new).cast();
     }))
 }
@@ -290,7 +338,7 @@ unsafe extern "C" fn rdma_rw_differential_part(
     part: c_uint,
 ) -> c_int {
     // SAFETY: C hands over what `rdma_rw_differential_up` has made, and runs one case at a time.
-    errno(unsafe { &mut *this.cast::<Differential>() }.part(part))
+    errno(unsafe { &mut *this.cast::<Suite>() }.part(part))
 }
 
 /// Says what the parts have reached.
@@ -303,10 +351,10 @@ unsafe extern "C" fn rdma_rw_differential_reach(
     this: *mut bindings::rdma_rw_differential,
 ) -> c_int {
     // SAFETY: As above.
-    errno(unsafe { &mut *this.cast::<Differential>() }.reach())
+    errno(unsafe { &mut *this.cast::<Suite>() }.reach())
 }
 
-/// Takes the suite down.
+/// Takes a suite down.
 ///
 /// # Safety
 ///
@@ -314,5 +362,5 @@ unsafe extern "C" fn rdma_rw_differential_reach(
 #[no_mangle]
 unsafe extern "C" fn rdma_rw_differential_down(this: *mut bindings::rdma_rw_differential) {
     // SAFETY: As above, for the last time.
-    drop(unsafe { KBox::from_raw(this.cast::<Differential>()) });
+    drop(unsafe { KBox::from_raw(this.cast::<Suite>()) });
 }

@@ -7,6 +7,7 @@ use core::ptr;
 
 use kernel::prelude::*;
 
+use crate::differential_device::PORT;
 use crate::differential_random::Random;
 
 /// Contexts that a case can have at once.
@@ -37,7 +38,7 @@ pub(crate) enum Dma {
 }
 
 /// A device and a QP.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Config {
     pub(crate) dma: Dma,
     pub(crate) iwarp: bool,
@@ -59,6 +60,8 @@ pub(crate) struct Config {
     pub(crate) refusal: Refusal,
     /// The DMA mapping that fails: 0 is the first, none for 255.
     pub(crate) bad_dma_map: u8,
+    /// The port that calls name.
+    pub(crate) port: u32,
 }
 
 /// How a device refuses to map an MR.
@@ -68,6 +71,10 @@ pub(crate) enum Refusal {
     Short,
     /// With an error.
     Error,
+    /// It takes none.
+    Nothing,
+    /// With a number that is no error either.
+    Least,
 }
 
 /// Local memory: a place in the arena of a context.
@@ -111,6 +118,51 @@ pub(crate) struct Init {
     pub(crate) remote: u64,
     /// The lengths are made up: nothing is to be moved.
     pub(crate) huge: bool,
+    pub(crate) abuse: Abuse,
+}
+
+/// What an init is given that no init is to be given, in place of what it says otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Abuse {
+    /// A direction that is none.
+    pub(crate) direction: Option<u32>,
+    /// Null as the list or array, as that of protection information, and as its attributes.
+    pub(crate) no_list: bool,
+    pub(crate) no_prot: bool,
+    pub(crate) no_attrs: bool,
+    /// Numbers of entries. One with a list is 0 or more than an `int` holds, and of an array 0:
+    /// nobody may look for entries that there are not.
+    pub(crate) count: Option<u32>,
+    pub(crate) prot_count: Option<u32>,
+    /// What attributes are made from; 0 for those of an honest caller.
+    pub(crate) attrs: u32,
+}
+
+impl Abuse {
+    /// None.
+    pub(crate) const NONE: Self = Self {
+        direction: None,
+        no_list: false,
+        no_prot: false,
+        no_attrs: false,
+        count: None,
+        prot_count: None,
+        attrs: 0,
+    };
+}
+
+impl Init {
+    /// Number of entries that the call is told.
+    pub(crate) fn told_count(&self) -> u32 {
+        self.abuse
+            .count
+            .unwrap_or(u32::from(self.count) - u32::from(self.surplus))
+    }
+
+    /// Number of entries of protection information that the call is told.
+    pub(crate) fn told_prot_count(&self) -> u32 {
+        self.abuse.prot_count.unwrap_or(self.prot.into())
+    }
 }
 
 /// What stands at the end of a chain.
@@ -124,6 +176,25 @@ pub(crate) enum End {
     Slot(u8),
     /// Nothing.
     Nothing,
+}
+
+/// Why something is no context.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Damage {
+    /// Its tag is not one.
+    Tag(u8),
+    /// It has no operations.
+    NoOps,
+    /// It is a null pointer.
+    Null,
+}
+
+/// A function that takes a context.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Call {
+    Wrs,
+    Post,
+    Destroy(Form),
 }
 
 /// A call.
@@ -144,10 +215,18 @@ pub(crate) enum Op {
         /// And says at which.
         says: bool,
     },
-    /// Destroys, as what it is or as something else.
+    /// Destroys, as what it is or as something else, with a direction that is none or the right
+    /// one.
     Destroy {
         slot: u8,
         form: Form,
+        direction: Option<u32>,
+    },
+    /// A call with what is no context.
+    NoContext {
+        slot: u8,
+        damage: Damage,
+        call: Call,
     },
     MrFactor {
         max_pages: u32,
@@ -163,7 +242,7 @@ pub(crate) enum Op {
     },
     /// Fills the pools of another QP and empties them; an allocation fails, none for 255.
     Pools {
-        ctxs: u8,
+        ctxs: u32,
         integrity: bool,
         bad: u8,
     },
@@ -231,11 +310,27 @@ impl Case {
         &self.entries[(init.first + init.count) as usize..][..init.prot as usize]
     }
 
+    /// Entries that the caller of a scatterlist's init speaks of.
+    pub(crate) fn told(&self, init: &Init) -> &[Entry] {
+        let list = self.list(init);
+
+        &list[..list.len() - init.surplus as usize]
+    }
+
     fn push(&mut self, op: Op) {
-        if self.nr_ops < MAX_OPS {
-            self.ops[self.nr_ops] = op;
+        self.insert(self.nr_ops, op);
+    }
+
+    /// Adds a call before another one, if there is room. Returns whether there was.
+    pub(crate) fn insert(&mut self, at: usize, op: Op) -> bool {
+        let room = self.nr_ops < MAX_OPS;
+
+        if room {
+            self.ops.copy_within(at..self.nr_ops, at + 1);
+            self.ops[at] = op;
             self.nr_ops += 1;
         }
+        room
     }
 
     /// Makes this the case of a number.
@@ -296,7 +391,7 @@ impl Case {
                     integrity,
                 },
                 _ => Op::Pools {
-                    ctxs: rnd.below(6) as u8,
+                    ctxs: rnd.below(6) as u32,
                     integrity,
                     // Rarely: C and Rust say so in the log.
                     bad: if rnd.one_in(200) {
@@ -379,7 +474,11 @@ impl Case {
             form
         };
 
-        self.push(Op::Destroy { slot, form });
+        self.push(Op::Destroy {
+            slot,
+            form,
+            direction: None,
+        });
     }
 
     /// An init, with its entries.
@@ -461,6 +560,7 @@ impl Case {
             },
             remote: rnd.address(),
             huge,
+            abuse: Abuse::NONE,
         };
         match form {
             Form::Sg => {
@@ -693,6 +793,7 @@ impl Config {
         bad_mr_map: u8::MAX,
         refusal: Refusal::Short,
         bad_dma_map: u8::MAX,
+        port: PORT,
     };
 
     /// Pages of an MR, as the QP has it.
@@ -704,6 +805,11 @@ impl Config {
         };
 
         limit.min(256)
+    }
+
+    /// Whether the port that calls name is there, and speaks iWARP.
+    pub(crate) fn speaks_iwarp(&self) -> bool {
+        self.iwarp && self.port == PORT
     }
 
     fn random(rnd: &mut Random, ground: &Ground) -> Self {
@@ -733,6 +839,7 @@ impl Config {
             bad_mr_map: u8::MAX,
             refusal: *rnd.choose(&[Refusal::Short, Refusal::Error]),
             bad_dma_map: u8::MAX,
+            port: PORT,
         };
 
         // A device that is hard to live with, now and then.

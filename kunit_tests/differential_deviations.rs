@@ -63,8 +63,8 @@ pub(crate) fn d2(limit: u32) -> bool {
 }
 
 /// The sum that sizes a send queue leaves 32 bits: C wraps, Rust saturates.
-pub(crate) fn d3(send_wr: u32, ctxs: u32, factor: u32) -> bool {
-    u64::from(send_wr) + u64::from(ctxs) * u64::from(factor) > u64::from(u32::MAX)
+pub(crate) fn d3(sum: u64) -> bool {
+    sum > u64::from(u32::MAX)
 }
 
 /// A number of pages so close to 2^32 that C's rounding up of a quotient wraps, and comes to 0. No

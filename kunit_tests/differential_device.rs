@@ -139,6 +139,15 @@ impl Drop for Arena {
     }
 }
 
+/// What contexts hold of a device: pages of the simulated IOMMU, and MRs, with the keys and states of
+/// all of them as one number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Held {
+    mapped: usize,
+    mrs_used: c_int,
+    mrs: u64,
+}
+
 /// Remote memory of a context.
 #[derive(Clone, Copy)]
 pub(crate) struct Window {
@@ -192,6 +201,8 @@ pub(crate) struct State {
     pub(crate) dma_maps: u32,
     pub(crate) allocs: u32,
     pub(crate) bad_alloc: u32,
+    /// MRs that were made for what is tested, and not freed.
+    pub(crate) allocated: i32,
     /// Pieces that a real device is still to move by itself, which takes its time.
     pub(crate) by_itself: u32,
     /// Bytes that were moved in all.
@@ -243,6 +254,39 @@ pub(crate) unsafe fn add_tail(entry: *mut bindings::list_head, head: *mut bindin
         (*last).next = entry;
         (*head).prev = entry;
     }
+}
+
+/// MRs of either pool that a configuration has.
+fn used_mrs<'a>(mrs: &'a [Mr], config: &Config) -> impl Iterator<Item = &'a Mr> {
+    let data = &mrs[..config.mrs as usize];
+    let integrity = &mrs[MAX_MRS..][..config.sig_mrs as usize];
+
+    Iterator::chain(data.iter(), integrity)
+}
+
+/// MRs in a pool, in order.
+///
+/// # Safety
+///
+/// `head` must be a list of MRs of a [`State`], valid and unchanged as long as the result is in use.
+unsafe fn pooled<'a>(head: *const bindings::list_head) -> impl Iterator<Item = &'a Mr> {
+    // SAFETY: By this function's safety requirement.
+    let mut next = unsafe { (*head).next };
+
+    core::iter::from_fn(move || {
+        if ptr::eq(next, head) {
+            return None;
+        }
+        // SAFETY: By this function's safety requirement, what is in the list is in an MR.
+        unsafe {
+            let mr = next
+                .byte_sub(offset_of!(bindings::ib_mr, __bindgen_anon_1))
+                .cast::<Mr>();
+
+            next = (*next).next;
+            Some(&*mr)
+        }
+    })
 }
 
 impl State {
@@ -311,6 +355,7 @@ impl State {
                     table: KVVec::from_elem(0u64, IOVA_PAGES, GFP_KERNEL)?,
                     next: 0,
                     mapped: 0,
+                    misused: false,
                 },
                 trace: Trace::new()?,
                 windows: [Window { base: 0, moved: 0 }; SLOTS],
@@ -329,6 +374,7 @@ impl State {
                 dma_maps: 0,
                 allocs: 0,
                 bad_alloc: u32::MAX,
+                allocated: 0,
                 by_itself: 0,
                 bytes: 0,
                 chains: 0,
@@ -414,6 +460,8 @@ impl State {
         self.dma_maps = 0;
         self.allocs = 0;
         self.bad_alloc = u32::MAX;
+        self.allocated = 0;
+        self.iommu.misused = false;
         if self.iommu.mapped != 0 {
             self.iommu.table.fill(0);
             self.iommu.mapped = 0;
@@ -565,7 +613,7 @@ impl State {
         let at = addr.checked_sub(IOVA)?;
         match self.iommu.table.get((at / PAGE) as usize) {
             None | Some(0) => None,
-            Some(phys) => Some(phys + at % PAGE),
+            Some(entry) => Some((entry & !(PAGE - 1)) + at % PAGE),
         }
     }
 
@@ -665,32 +713,42 @@ impl State {
 
     /// MRs that are in the pool of data, in order.
     pub(crate) fn pool(&self) -> impl Iterator<Item = &Mr> {
-        let head: *const bindings::list_head = &self.qp.rdma_mrs;
         // SAFETY: The list is valid.
-        let mut next = unsafe { (*head).next };
+        unsafe { pooled(&self.qp.rdma_mrs) }
+    }
 
-        core::iter::from_fn(move || {
-            if ptr::eq(next, head) {
-                return None;
-            }
-            // SAFETY: The list has MRs of ours in it.
-            unsafe {
-                let mr = next
-                    .byte_sub(offset_of!(bindings::ib_mr, __bindgen_anon_1))
-                    .cast::<Mr>();
+    /// What contexts hold of this device.
+    pub(crate) fn held(&self) -> Held {
+        let mrs = used_mrs(&self.mrs, &self.config).fold(0u64, |sum, mr| {
+            let state = u64::from(mr.raw.lkey) << 1 | u64::from(mr.raw.need_inval);
 
-                next = (*next).next;
-                Some(&*mr)
-            }
+            sum.wrapping_mul(0x0000_0100_0000_01b3).wrapping_add(state)
+        });
+
+        Held {
+            mapped: self.mapped(),
+            mrs_used: self.qp.mrs_used,
+            mrs,
+        }
+    }
+
+    /// Whether all MRs are in their pools, each once.
+    pub(crate) fn pools_are_whole(&self) -> bool {
+        let pools = [
+            (&raw const self.qp.rdma_mrs, self.config.mrs),
+            (&raw const self.qp.sig_mrs, self.config.sig_mrs),
+        ];
+
+        pools.into_iter().all(|(head, nr)| {
+            // SAFETY: The lists are valid.
+            unsafe { pooled(head) }.take(MAX_MRS + 1).count() == usize::from(nr)
         })
     }
 
     /// Notes the state of all MRs and pools.
     pub(crate) fn note_mrs(&mut self) {
         self.trace.add(Label::MrsUsed, self.qp.mrs_used as u64);
-        let data = &self.mrs[..self.config.mrs as usize];
-        let integrity = &self.mrs[MAX_MRS..][..self.config.sig_mrs as usize];
-        for mr in Iterator::chain(data.iter(), integrity) {
+        for mr in used_mrs(&self.mrs, &self.config) {
             self.trace.add(Label::LKey, mr.raw.lkey.into());
             self.trace.add(Label::RKey, mr.raw.rkey.into());
             self.trace.add(Label::NeedInval, mr.raw.need_inval.into());
@@ -700,18 +758,9 @@ impl State {
     /// Notes which MRs are in the pools, in order.
     pub(crate) fn note_pools(&mut self) {
         for head in [&raw const self.qp.rdma_mrs, &raw const self.qp.sig_mrs] {
-            // SAFETY: The lists are valid, and have MRs of ours in them.
-            unsafe {
-                let mut next = (*head).next;
-
-                while !ptr::eq(next, head) {
-                    let mr = next
-                        .byte_sub(offset_of!(bindings::ib_mr, __bindgen_anon_1))
-                        .cast::<Mr>();
-
-                    self.trace.add(Label::Pool, (*mr).index.into());
-                    next = (*next).next;
-                }
+            // SAFETY: The lists are valid.
+            for mr in unsafe { pooled(head) } {
+                self.trace.add(Label::Pool, mr.index.into());
             }
         }
     }

@@ -289,7 +289,13 @@ impl State {
         let window = *self.windows.get(slot).ok_or(Status::RemoteKey)?;
         let mut at = rdma.remote_addr.wrapping_sub(window.base);
 
-        if sges(wr).is_empty() || (self.config.iwarp && !write && wr.num_sge != 1) {
+        // An SGE of an MR is there whatever the QP says.
+        let most = match (self.config.iwarp, write) {
+            (true, false) => 1,
+            (_, true) => self.config.write_sge.max(1),
+            (_, false) => self.config.read_sge.max(1),
+        };
+        if !(1..=most as usize).contains(&sges(wr).len()) {
             return Err(Status::Sges);
         }
         for sge in sges(wr) {

@@ -20,12 +20,15 @@ pub(crate) const IOVA_PAGES: usize = 1 << 14;
 
 /// The simulated IOMMU.
 pub(crate) struct Iommu {
-    /// Physical address of each page, 0 where nothing is mapped.
+    /// Physical address of each page and, in its lower bits, the direction that it is mapped for; 0
+    /// where nothing is mapped.
     pub(crate) table: KVVec<u64>,
     /// Page that comes next.
     pub(crate) next: usize,
     /// Pages that are mapped.
     pub(crate) mapped: usize,
+    /// Something was unmapped that was not mapped, or for another direction.
+    pub(crate) misused: bool,
 }
 
 /// A point that a side can be put back to, as to what the DMA layer was asked for.
@@ -69,7 +72,12 @@ impl State {
     }
 
     /// Maps memory to the next pages of the IOMMU.
-    pub(crate) fn iommu_map(&mut self, phys: u64, len: u64) -> Option<u64> {
+    pub(crate) fn iommu_map(
+        &mut self,
+        phys: u64,
+        len: u64,
+        dir: bindings::dma_data_direction,
+    ) -> Option<u64> {
         let first = self.iommu.next;
         let nr = ((phys % PAGE + len).div_ceil(PAGE)) as usize;
         if first + nr > IOVA_PAGES {
@@ -77,25 +85,26 @@ impl State {
         }
 
         for i in 0..nr {
-            self.iommu.table[first + i] = (phys & !(PAGE - 1)) + i as u64 * PAGE;
+            let page = (phys & !(PAGE - 1)) + i as u64 * PAGE;
+
+            self.iommu.table[first + i] = page | u64::from(dir);
         }
         self.iommu.next += nr;
         self.iommu.mapped += nr;
         Some(IOVA + first as u64 * PAGE + phys % PAGE)
     }
 
-    pub(crate) fn iommu_unmap(&mut self, addr: u64, len: u64) {
+    pub(crate) fn iommu_unmap(&mut self, addr: u64, len: u64, dir: bindings::dma_data_direction) {
         let first = (addr.wrapping_sub(IOVA) / PAGE) as usize;
         let nr = ((addr % PAGE + len).div_ceil(PAGE)) as usize;
 
         for i in first..first + nr {
             match self.iommu.table.get_mut(i) {
-                Some(entry) if *entry != 0 => {
+                Some(entry) if *entry & (PAGE - 1) == u64::from(dir) => {
                     *entry = 0;
                     self.iommu.mapped -= 1;
                 }
-                // What is not mapped cannot be unmapped.
-                _ => self.trace.add(Label::DmaCall, u64::MAX),
+                _ => self.iommu.misused = true,
             }
         }
     }
@@ -131,7 +140,7 @@ pub(crate) unsafe extern "C" fn map_phys(
         return bindings::dma_addr_t::MAX;
     }
     state
-        .iommu_map(phys, len as u64)
+        .iommu_map(phys, len as u64, dir)
         .unwrap_or(bindings::dma_addr_t::MAX)
 }
 
@@ -152,7 +161,7 @@ pub(crate) unsafe extern "C" fn unmap_phys(
     let phys = state.translate(addr).unwrap_or(0);
 
     state.note_dma(0x20 | u64::from(dir), phys, len as u64);
-    state.iommu_unmap(addr, len as u64);
+    state.iommu_unmap(addr, len as u64, dir);
 }
 
 /// The entry after another.
@@ -229,9 +238,10 @@ pub(crate) unsafe extern "C" fn map_sg(
         for i in 0..nents {
             let phys = entry_phys(state, sg);
             let len = u64::from((*sg).length);
-            let Some(addr) = state.iommu_map(phys, len) else {
-                state.iommu.table[first..].fill(0);
-                state.iommu.next = first;
+            let Some(addr) = state.iommu_map(phys, len, dir) else {
+                let next = core::mem::replace(&mut state.iommu.next, first);
+
+                state.iommu.table[first..next].fill(0);
                 state.iommu.mapped = mapped;
                 return ENOMEM.to_errno();
             };
@@ -282,7 +292,7 @@ pub(crate) unsafe extern "C" fn unmap_sg(
             if (*sg).dma_length == 0 {
                 break;
             }
-            state.iommu_unmap((*sg).dma_address, (*sg).dma_length.into());
+            state.iommu_unmap((*sg).dma_address, (*sg).dma_length.into(), dir);
             if i + 1 < nents {
                 sg = next_entry(sg);
             }

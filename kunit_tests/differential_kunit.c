@@ -2,8 +2,11 @@
 /*
  * The functions that ib_core exports against the C original: random devices,
  * lists and sequences of calls, run through both, and everything compared that
- * a caller or a device can see. See differential.rs.
+ * a caller or a device can see. A second suite runs cases of callers who break
+ * the rules through what ib_core exports alone. See differential.rs.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <kunit/test.h>
 #include <kunit/test-bug.h>
 #include <linux/delay.h>
@@ -11,6 +14,7 @@
 #include <linux/iommu.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/panic_notifier.h>
 #include <linux/pci.h>
 #include <linux/platform_device.h>
 #include <linux/random.h>
@@ -37,6 +41,28 @@ void rdma_rw_differential_print(const char *text)
 {
 	kunit_info(running, "%s", text);
 }
+
+/* Number of the case that runs. */
+static u64 running_case;
+
+void rdma_rw_differential_begin(u64 number)
+{
+	running_case = number;
+}
+
+/* A case that the kernel dies of cannot be cut down, but be had again. */
+static int say_case(struct notifier_block *nb, unsigned long action, void *data)
+{
+	pr_emerg("case %llu of seed %llu was running; again: seed=%llu first=%llu count=1\n",
+		 running_case, params.seed, params.seed, running_case);
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block at_panic = {
+	.notifier_call = say_case,
+	/* That of User Mode Linux comes next and does not return. */
+	.priority = INT_MAX,
+};
 
 void rdma_rw_differential_rest(void)
 {
@@ -262,15 +288,32 @@ u64 rdma_rw_differential_free_memory(void)
 
 static struct rdma_rw_differential *differential;
 
-static int differential_suite_init(struct kunit_suite *suite)
+static int suite_init(bool hostile)
 {
-	return rdma_rw_differential_up(&differential, &params);
+	int ret = rdma_rw_differential_up(&differential, &params, hostile);
+
+	if (!ret)
+		atomic_notifier_chain_register(&panic_notifier_list, &at_panic);
+	return ret;
 }
 
-static void differential_suite_exit(struct kunit_suite *suite)
+static int differential_suite_init(struct kunit_suite *suite)
 {
-	if (differential)
-		rdma_rw_differential_down(differential);
+	return suite_init(false);
+}
+
+static int fuzz_suite_init(struct kunit_suite *suite)
+{
+	return suite_init(true);
+}
+
+static void suite_exit(struct kunit_suite *suite)
+{
+	if (!differential)
+		return;
+
+	atomic_notifier_chain_unregister(&panic_notifier_list, &at_panic);
+	rdma_rw_differential_down(differential);
 	differential = NULL;
 }
 
@@ -315,11 +358,25 @@ static struct kunit_case differential_cases[] = {
 static struct kunit_suite differential_suite = {
 	.name = "rdma_rw_differential",
 	.suite_init = differential_suite_init,
-	.suite_exit = differential_suite_exit,
+	.suite_exit = suite_exit,
 	.test_cases = differential_cases,
 };
 
-kunit_test_suite(differential_suite);
+static struct kunit_case fuzz_cases[] = {
+	KUNIT_CASE_PARAM_ATTR(part, parts_gen_params,
+			      { .speed = KUNIT_SPEED_VERY_SLOW }),
+	KUNIT_CASE(reach),
+	{}
+};
+
+static struct kunit_suite fuzz_suite = {
+	.name = "rdma_rw_fuzz",
+	.suite_init = fuzz_suite_init,
+	.suite_exit = suite_exit,
+	.test_cases = fuzz_cases,
+};
+
+kunit_test_suites(&differential_suite, &fuzz_suite);
 
 MODULE_DESCRIPTION("RDMA READ/WRITE API against the C original");
 MODULE_LICENSE("GPL");

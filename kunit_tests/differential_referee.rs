@@ -105,7 +105,8 @@ impl Runner {
             if no_sge && direct && init.form != Form::Bvec {
                 self.count(D::D2);
                 self.slots[i].live = true;
-                self.destroy_as(i, init.form, &REFEREE);
+                let ctx = self.slots[i].ctx.as_mut_ptr();
+                self.destroy_as(ctx, i, init.form, None, &REFEREE);
                 self.slots[i].live = false;
                 ret = Ok(EINVAL.to_errno());
             } else if d2(limit) && !direct {
@@ -125,8 +126,7 @@ impl Runner {
 
     pub(crate) fn referee_init_sg(&mut self, case: &Case, i: usize) -> Result<i32, Alone> {
         let init = self.slots[i].init;
-        let list = case.list(&init);
-        let told = &list[..list.len() - init.surplus as usize];
+        let told = case.told(&init);
 
         if d1(told, init.offset) {
             self.count(D::D1);

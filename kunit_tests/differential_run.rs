@@ -42,7 +42,6 @@ use crate::differential_device::{
     REMOTE_KEY,
 };
 use crate::differential_referee::Alone;
-use crate::differential_sizing::create_flags;
 use crate::differential_slot::{
     direction,
     write_bvec,
@@ -53,6 +52,7 @@ use crate::differential_trace::{
     Label,
     Trace, //
 };
+use crate::hostile_oracle::abuse_attrs;
 
 /// Names of the paths, by the tag of a context.
 pub(crate) const PATHS: [&str; 5] = ["single", "multi", "MR", "signature", "IOVA"];
@@ -111,10 +111,21 @@ pub(crate) struct Runner {
     pub(crate) attrs: KBox<bindings::ib_sig_attrs>,
     /// Counting is on.
     pub(crate) counting: bool,
+    /// Cases are of callers who break the rules, and run through what ib_core has alone.
+    pub(crate) hostile: bool,
+}
+
+/// A pointer, or null in its place.
+fn or_null<T>(pointer: *mut T, null: bool) -> *mut T {
+    if null {
+        ptr::null_mut()
+    } else {
+        pointer
+    }
 }
 
 impl Runner {
-    pub(crate) fn new() -> Result<KBox<Self>> {
+    pub(crate) fn new(hostile: bool) -> Result<KBox<Self>> {
         let mut state = State::new()?;
         let mut ground = state.ground();
 
@@ -139,12 +150,13 @@ impl Runner {
                 wrong: None,
                 attrs: KBox::new(attrs, GFP_KERNEL)?,
                 counting: false,
+                hostile,
             },
             GFP_KERNEL,
         )?)
     }
 
-    /// Runs a case through both sides.
+    /// Runs a case through both sides, or through the one that is to stand it.
     pub(crate) fn check(&mut self, case: &Case) -> Option<Finding> {
         // This side is never the one that is left.
         self.run(case, false);
@@ -154,6 +166,9 @@ impl Runner {
                 call,
                 what,
             });
+        }
+        if self.hostile {
+            return None;
         }
         swap(&mut self.exported, &mut self.state.trace);
 
@@ -208,6 +223,7 @@ impl Runner {
 
         self.wrong = None;
         self.state.reset(&case.config, referee);
+        self.state.trace.muted = self.hostile;
         self.state.stale_keys = 0;
         for slot in &mut self.slots {
             slot.live = false;
@@ -227,19 +243,25 @@ impl Runner {
 
         // What a case leaves behind goes, as what it is.
         self.call = case.nr_ops;
-        self.state.trace.muted = alone.is_some();
+        self.state.trace.muted |= alone.is_some();
         self.note(Label::Call, case.nr_ops as u64);
         for i in 0..SLOTS {
             let form = self.slots[i].init.form;
             if self.slots[i].live {
-                self.destroy(i, form, api, referee);
+                self.destroy(i, form, None, api, referee);
             }
         }
         if self.state.qp.mrs_used != 0 {
             self.wrong("MRs have not gone back to their pools");
         }
+        if !self.state.pools_are_whole() {
+            self.wrong("MRs are missing in their pools, or too many");
+        }
         if self.state.mapped() != 0 {
             self.wrong("something is still mapped");
+        }
+        if self.state.iommu.misused {
+            self.wrong("something was unmapped that was not mapped so");
         }
         if self.state.trace.full {
             self.wrong("the trace is too long");
@@ -283,19 +305,20 @@ impl Runner {
                     self.post(case, slot as usize, end, stop, api, referee);
                 }
             }
-            Op::Destroy { slot, form } => {
+            Op::Destroy {
+                slot,
+                form,
+                direction,
+            } => {
                 if self.slots[slot as usize].live {
-                    self.destroy(slot as usize, form, api, referee);
+                    self.destroy(slot as usize, form, direction, api, referee);
                 }
             }
-            Op::MrFactor { max_pages } => self.mr_factor(case, max_pages, api, referee),
-            Op::MaxSendWr { ctxs, integrity } => {
-                // SAFETY: The device is valid.
-                let nr = unsafe {
-                    (api.max_send_wr)(self.device(), PORT, ctxs, create_flags(integrity))
-                };
-                self.note(Label::MaxSendWr, nr.into());
+            Op::NoContext { slot, damage, call } => {
+                self.no_context(slot as usize, damage, call, api);
             }
+            Op::MrFactor { max_pages } => self.mr_factor(case, max_pages, api, referee),
+            Op::MaxSendWr { ctxs, integrity } => self.max_send_wr(case, ctxs, integrity, api),
             Op::InitQp {
                 ctxs,
                 send_wr,
@@ -345,12 +368,13 @@ impl Runner {
         // SAFETY: It is memory of that size.
         unsafe { ptr::write_bytes(slot.ctx.as_mut_ptr(), 0xaa, 1) };
         self.state.set_window(i, init.remote);
+        let held = self.state.held();
 
         let ret = if referee {
             self.referee_init(case, i)?
         } else {
             // What is mapped of an array before its end is found does not count.
-            let short = init.form == Form::Bvec && Needed::of(list, init).short;
+            let short = !self.hostile && init.form == Form::Bvec && Needed::of(list, init).short;
             let mark = self.state.mark();
             if short {
                 self.state.dma_maps = u32::MAX / 2;
@@ -362,6 +386,12 @@ impl Runner {
             ret
         };
         self.note(Label::Return, ret as u64);
+        if ret <= 0 && self.state.held() != held {
+            self.wrong("an init that was refused has left something behind");
+        }
+        if self.hostile {
+            self.judge(case, i, ret);
+        }
 
         if ret > 0 {
             let slot = &mut self.slots[i];
@@ -374,10 +404,12 @@ impl Runner {
                 self.wrong("the context has no known type");
                 return Ok(());
             }
-            slot.expect = slot.regs().iter().all(|reg| {
-                // SAFETY: The MRs of a context are ours.
-                unsafe { State::is_consistent(reg.mr) }
-            });
+            // What is made for another port is not for this one.
+            slot.expect = case.config.speaks_iwarp() == case.config.iwarp
+                && slot.regs().iter().all(|reg| {
+                    // SAFETY: The MRs of a context are ours.
+                    unsafe { State::is_consistent(reg.mr) }
+                });
             let exact = init.form != Form::Bvec || !d8(list, init, &Needed::of(list, init));
             if exact {
                 self.note(Label::Type, tag.into());
@@ -411,21 +443,25 @@ impl Runner {
     /// The init of one side, with the input of the case.
     pub(crate) fn call_init(&mut self, api: &Api, i: usize) -> i32 {
         let qp: *mut bindings::ib_qp = &mut *self.state.qp;
+        let port = self.state.config.port;
         let slot = &mut self.slots[i];
         let init = &slot.init;
         let ctx = slot.ctx.as_mut_ptr();
-        let dir = direction(init.read);
+        let dir = init.abuse.direction.unwrap_or(direction(init.read));
         let rkey = REMOTE_KEY + i as u32;
+        let sg = or_null(slot.sg.as_mut_ptr(), init.abuse.no_list);
+        let prot = or_null(slot.prot.as_mut_ptr(), init.abuse.no_prot);
 
-        // SAFETY: Everything is valid and outlives the context.
+        // SAFETY: Everything is valid and outlives the context, but for what is null. No list has
+        // fewer entries than its number says, unless that is more than an `int` holds.
         unsafe {
             match init.form {
                 Form::Sg => (api.init)(
                     ctx,
                     qp,
-                    PORT,
-                    slot.sg.as_mut_ptr(),
-                    u32::from(init.count) - u32::from(init.surplus),
+                    port,
+                    sg,
+                    init.told_count(),
                     init.offset,
                     init.remote,
                     rkey,
@@ -434,9 +470,12 @@ impl Runner {
                 Form::Bvec => (api.init_bvec)(
                     ctx,
                     qp,
-                    PORT,
-                    slot.bvecs.as_ptr().add(slot.bvec_first),
-                    slot.bvec_count as u32,
+                    port,
+                    or_null(
+                        slot.bvecs.as_mut_ptr().add(slot.bvec_first),
+                        init.abuse.no_list,
+                    ),
+                    init.abuse.count.unwrap_or(slot.bvec_count as u32),
                     bindings::bvec_iter {
                         bi_sector: 0,
                         bi_size: init.size,
@@ -460,15 +499,18 @@ impl Runner {
                     };
                     attrs.wire.sig.dif.pi_interval = init.first;
                     attrs.meta_length = -1;
+                    if init.abuse.attrs != 0 {
+                        abuse_attrs(attrs, init);
+                    }
                     (api.signature_init)(
                         ctx,
                         qp,
-                        PORT,
-                        slot.sg.as_mut_ptr(),
-                        init.count.into(),
-                        slot.prot.as_mut_ptr(),
-                        init.prot.into(),
-                        attrs,
+                        port,
+                        sg,
+                        init.told_count(),
+                        prot,
+                        init.told_prot_count(),
+                        or_null(attrs, init.abuse.no_attrs),
                         init.remote,
                         rkey,
                         dir,
@@ -489,7 +531,7 @@ impl Runner {
 
     /// Whether a transfer must use MRs.
     pub(crate) fn requires_mr(&self, case: &Case, init: &Init) -> bool {
-        self.ground.force_mr || (init.read && case.config.iwarp)
+        self.ground.force_mr || (init.read && case.config.speaks_iwarp())
     }
 
     /// Calls a function for each of them.
@@ -525,7 +567,7 @@ impl Runner {
             Form::Sg => {
                 let mut skip = init.offset;
 
-                for entry in &list[..list.len() - init.surplus as usize] {
+                for entry in case.told(init) {
                     if skip >= entry.len {
                         skip -= entry.len;
                         continue;
@@ -652,8 +694,9 @@ impl Runner {
             self.amend_end(i, kind);
         }
         let qp: *mut bindings::ib_qp = &mut *self.state.qp;
+        let ctx = self.slots[i].ctx.as_mut_ptr();
         // SAFETY: The context is alive, and all else valid.
-        let head = unsafe { (api.wrs)(self.slots[i].ctx.as_mut_ptr(), qp, PORT, cqe, wr) };
+        let head = unsafe { (api.wrs)(ctx, qp, case.config.port, cqe, wr) };
         if referee && d6(!cqe.is_null(), !wr.is_null()) {
             self.count(D::D6);
             // SAFETY: The context is alive.
@@ -772,8 +815,9 @@ impl Runner {
         self.state.end = wr;
         self.state.fine = true;
         let qp: *mut bindings::ib_qp = &mut *self.state.qp;
+        let ctx = self.slots[i].ctx.as_mut_ptr();
         // SAFETY: The context is alive, and all else valid.
-        let ret = unsafe { (api.post)(self.slots[i].ctx.as_mut_ptr(), qp, PORT, cqe, wr) };
+        let ret = unsafe { (api.post)(ctx, qp, case.config.port, cqe, wr) };
         self.state.stop = None;
         self.state.end = ptr::null();
         self.note(Label::Return, ret as u64);
@@ -796,13 +840,22 @@ impl Runner {
         self.state.note_mrs();
     }
 
-    pub(crate) fn destroy(&mut self, i: usize, form: Form, api: &Api, referee: bool) {
+    pub(crate) fn destroy(
+        &mut self,
+        i: usize,
+        form: Form,
+        direction: Option<u32>,
+        api: &Api,
+        referee: bool,
+    ) {
         let init = self.slots[i].init;
 
         if d10(&init, form) && referee {
             self.count(D::D10);
         }
-        self.destroy_as(i, if referee { init.form } else { form }, api);
+        let ctx = self.slots[i].ctx.as_mut_ptr();
+        let form = if referee { init.form } else { form };
+        self.destroy_as(ctx, i, form, direction, api);
         self.slots[i].live = false;
         self.slots[i].head = ptr::null_mut();
 
@@ -816,27 +869,34 @@ impl Runner {
         self.state.note_pools();
     }
 
-    pub(crate) fn destroy_as(&mut self, i: usize, form: Form, api: &Api) {
+    /// Destroys the context of a slot, or hands what is none over to a destroy, as some form.
+    pub(crate) fn destroy_as(
+        &mut self,
+        ctx: *mut bindings::rdma_rw_ctx,
+        i: usize,
+        form: Form,
+        none: Option<u32>,
+        api: &Api,
+    ) {
         let qp: *mut bindings::ib_qp = &mut *self.state.qp;
+        let port = self.state.config.port;
         let slot = &mut self.slots[i];
         let init = &slot.init;
-        let ctx = slot.ctx.as_mut_ptr();
-        let dir = direction(init.read);
+        let dir = none.unwrap_or(direction(init.read));
         // A destroy of another form is told whatever is at hand.
         let nr_sg = match init.form {
-            Form::Sg => u32::from(init.count) - u32::from(init.surplus),
-            Form::Signature => init.count.into(),
+            Form::Sg | Form::Signature => init.told_count(),
             Form::Bvec => 1,
         };
 
-        // SAFETY: The context is alive.
+        // SAFETY: The context is alive, or known as none.
         unsafe {
             match form {
-                Form::Sg => (api.destroy)(ctx, qp, PORT, slot.sg.as_mut_ptr(), nr_sg, dir),
+                Form::Sg => (api.destroy)(ctx, qp, port, slot.sg.as_mut_ptr(), nr_sg, dir),
                 Form::Bvec => (api.destroy_bvec)(
                     ctx,
                     qp,
-                    PORT,
+                    port,
                     slot.bvecs.as_ptr().add(slot.bvec_first),
                     slot.bvec_count as u32,
                     dir,
@@ -844,7 +904,7 @@ impl Runner {
                 Form::Signature => (api.destroy_signature)(
                     ctx,
                     qp,
-                    PORT,
+                    port,
                     slot.sg.as_mut_ptr(),
                     nr_sg,
                     slot.prot.as_mut_ptr(),

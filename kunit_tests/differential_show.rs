@@ -9,12 +9,14 @@ use kernel::prelude::*;
 
 use crate::bindings;
 use crate::differential_case::{
+    Abuse,
     Case,
     Dma,
     End,
     Form,
     Op, //
 };
+use crate::differential_device::PORT;
 use crate::differential_run::{
     Finding,
     Runner, //
@@ -66,7 +68,7 @@ fn step(case: &mut Case, mut way: usize) -> Option<bool> {
     way -= case.nr_ops;
 
     // A simpler device.
-    const CONFIGS: usize = 13;
+    const CONFIGS: usize = 14;
     if way < CONFIGS {
         let config = &mut case.config;
         let before = *config;
@@ -84,27 +86,10 @@ fn step(case: &mut Case, mut way: usize) -> Option<bool> {
             9 => config.mrs = 24,
             10 => config.key = 0,
             11 => config.bad_mr_map = u8::MAX,
-            _ => config.bad_dma_map = u8::MAX,
+            12 => config.bad_dma_map = u8::MAX,
+            _ => config.port = PORT,
         }
-        let same = |a: &crate::differential_case::Config| {
-            (
-                a.dma == Dma::Virtual,
-                a.iwarp,
-                a.max_sgl_rd,
-                a.max_sge_rd,
-                a.mr_pages,
-                a.pi_pages,
-                a.write_sge,
-                a.read_sge,
-                a.integrity,
-                a.mrs,
-                a.key,
-                a.bad_mr_map,
-            )
-        };
-        return Some(
-            same(&before) != same(&case.config) || before.bad_dma_map != case.config.bad_dma_map,
-        );
+        return Some(before != *config);
     }
     way -= CONFIGS;
 
@@ -151,6 +136,7 @@ fn step(case: &mut Case, mut way: usize) -> Option<bool> {
                 7 if init.idx != 0 => init.idx = 0,
                 8 if init.remote != 0x1000 => init.remote = 0x1000,
                 9 if init.slot != 0 => init.slot = 0,
+                10 if init.abuse != Abuse::NONE => init.abuse = Abuse::NONE,
                 _ => return Some(false),
             }
             if exact {
@@ -197,8 +183,12 @@ fn step(case: &mut Case, mut way: usize) -> Option<bool> {
             }
             _ => false,
         },
-        Op::Destroy { slot, .. } if way == 0 && *slot != 0 => {
+        Op::Destroy { slot, .. } | Op::NoContext { slot, .. } if way == 0 && *slot != 0 => {
             *slot = 0;
+            true
+        }
+        Op::Destroy { direction, .. } if way == 1 && direction.is_some() => {
+            *direction = None;
             true
         }
         _ => false,
@@ -263,6 +253,9 @@ pub(crate) fn show(runner: &Runner, case: &Case, finding: Option<Finding>) {
         config.key,
         config.max_qp_wr
     ));
+    if config.port != PORT {
+        print(fmt!("the calls name port {}", config.port));
+    }
     if config.bad_mr_map != u8::MAX || config.bad_dma_map != u8::MAX {
         print(fmt!(
             "refused: MR mapping {} ({:?}), DMA mapping {} (255: none)",
@@ -296,6 +289,9 @@ pub(crate) fn show(runner: &Runner, case: &Case, finding: Option<Finding>) {
             init.remote,
             init.huge
         ));
+        if init.abuse != Abuse::NONE {
+            print(fmt!("    but {:?}", init.abuse));
+        }
         let all = &case.entries[init.first as usize..][..(init.count + init.prot) as usize];
         for (i, entry) in all.iter().enumerate() {
             if i == 24 {

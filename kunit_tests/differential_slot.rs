@@ -9,6 +9,7 @@ use kernel::prelude::*;
 
 use crate::bindings;
 use crate::differential_case::{
+    Abuse,
     Entry,
     Form,
     Init, //
@@ -69,6 +70,7 @@ impl Slot {
                 table: 0,
                 remote: 0,
                 huge: false,
+                abuse: Abuse::NONE,
             },
             promised: None,
             head: ptr::null_mut(),

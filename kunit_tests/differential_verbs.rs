@@ -117,6 +117,8 @@ pub(crate) unsafe extern "C" fn map_mr_sg(
             _ if !refused => taken,
             Refusal::Short => taken - 1,
             Refusal::Error => ENOMEM.to_errno(),
+            Refusal::Nothing => 0,
+            Refusal::Least => c_int::MIN,
         }
     }
 }
@@ -190,7 +192,10 @@ pub(crate) unsafe fn alloc(
     }
     // SAFETY: All zeroes are a value.
     match unsafe { zeroed::<Mr>() } {
-        Ok(mr) => KBox::into_raw(mr).cast(),
+        Ok(mr) => {
+            state.allocated += 1;
+            KBox::into_raw(mr).cast()
+        }
         Err(e) => e.to_ptr(),
     }
 }
@@ -239,9 +244,10 @@ pub(crate) unsafe extern "C" fn dereg_mr(
 ) -> c_int {
     // SAFETY: The MR was made by `alloc`, and goes.
     unsafe {
-        state((*raw).device)
-            .trace
-            .add(Label::MrType, u64::from((*raw).type_) << 8);
+        let state = state((*raw).device);
+
+        state.trace.add(Label::MrType, u64::from((*raw).type_) << 8);
+        state.allocated -= 1;
         drop(KBox::from_raw(raw.cast::<Mr>()));
     }
     0
