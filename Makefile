@@ -28,6 +28,9 @@ check: ## the suites and 200,000 differential cases in User Mode Linux: a minute
 test-long: ## 50 million differential cases in User Mode Linux: COUNT=N SEED=N
 	@COUNT=$${COUNT:-50000000} SEED=$${SEED:-$$(date +%s)} scripts/differential um
 
+fuzz: ## 50 million hostile cases, and a million under KASAN: LANE=um COUNT=N SEED=N
+	@SEED=$${SEED:-$$(date +%s)} scripts/fuzz $(LANE)
+
 sanitize: ## the tests on kernels that watch themselves: LANE=kasan
 	@scripts/sanitize $(LANE)
 
