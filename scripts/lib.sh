@@ -175,35 +175,54 @@ GUESTS=${GUESTS:-$(awk -v most="$(nproc)" '
 	$1 == "MemAvailable:" { n = int($2 / (3.5 * 1048576)) }
 	END { print (n < 1 ? 1 : (n > most ? most : n)) }' /proc/meminfo)}
 
-BESIDE=() SLOTS=
+# The jobs of this script, and the descriptor of a pipe that holds a byte for
+# each free place. The scripts that it runs share the places: RDMA_RW_SLOTS
+# tells them of the descriptor.
+BESIDE=() SLOTS=${RDMA_RW_SLOTS:-}
 
 # beside FILE TEXT CMD...: runs CMD in the background, once there is room for a
 # guest more; what it prints goes to FILE.log, and its status to FILE.status.
 # CMD is a program, or a function that ends in `exec`. `wait` waits for all of
 # them; they end when the script does.
 beside() {
-	local file=$1 text=$2 fifo
-	shift 2
-	if [[ -z $SLOTS ]]; then
-		# A pipe that holds a byte for each free place.
-		fifo=$(mktemp -u "$CACHE/tmp/slots.XXXXXX")
-		mkfifo "$fifo"
-		exec {SLOTS}<>"$fifo"
-		rm "$fifo"
-		printf "%${GUESTS}s" '' >&"$SLOTS"
-		trap end_beside EXIT
-	fi
+	open_slots
 	IFS= read -rN 1 -u "$SLOTS"
+	run_beside ' ' "$@"
+}
+
+# beside_scripts FILE TEXT CMD...: the same for a script that runs its own jobs
+# with `beside`, and needs no place for itself.
+beside_scripts() {
+	open_slots
+	run_beside '' "$@"
+}
+
+open_slots() {
+	local fifo
+	((${#BESIDE[@]})) || trap end_beside EXIT
+	[[ -z $SLOTS ]] || return 0
+	fifo=$(mktemp -u "$CACHE/tmp/slots.XXXXXX")
+	mkfifo "$fifo"
+	exec {SLOTS}<>"$fifo"
+	rm "$fifo"
+	printf "%${GUESTS}s" '' >&"$SLOTS"
+	export RDMA_RW_SLOTS=$SLOTS
+}
+
+# run_beside PLACE FILE TEXT CMD...: PLACE is what the pipe gets back.
+run_beside() {
+	local place=$1 file=$2 text=$3
+	shift 3
 	(
 		start=$SECONDS status=0
 		step "$text"
 		"$@" >"$file.log" </dev/null &
 		pid=$!
-		trap 'kill "$pid"' TERM
+		trap 'kill "$pid"; wait "$pid"; printf %s "$place" >&"$SLOTS"; exit 143' TERM
 		wait "$pid" || status=$?
 		echo "$status" >"$file.status"
 		note "$text: ended with $status after $(mmss $((SECONDS - start)))"
-		printf ' ' >&"$SLOTS"
+		printf %s "$place" >&"$SLOTS"
 	) &
 	BESIDE+=($!)
 }
@@ -213,6 +232,24 @@ end_beside() {
 	for pid in "${BESIDE[@]}"; do
 		kill "$pid" 2>/dev/null || :
 	done
+}
+
+# ------------------------------------------------------------------ summaries
+
+# add_up FILE STATUS: adds to passed and failed what a script says that printed to
+# FILE and ended with STATUS: its last line, N passed, N failed. Prints the lines
+# before it. Where there is no such line, or it does not account for the status,
+# that is one failure more.
+add_up() {
+	local before=$failed
+	if [[ $(tail -n 1 "$1") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]]; then
+		passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
+		sed '$d' "$1"
+	else
+		cat "$1"
+		failed=$((failed + 1))
+	fi
+	[[ $2 == 0 ]] || ((failed > before)) || failed=$((failed + 1))
 }
 
 # ----------------------------------------------------------------- progress
