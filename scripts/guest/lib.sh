@@ -456,9 +456,9 @@ no_null_block() {
 	rmdir "$CONFIGFS/nullb/$1"
 }
 
-# What a block target exports: a null_blk device and a file.
-BLOCK=/dev/nullb0
-FILE=/var/tmp/disk
+# What a target exports: a null_blk device and, a block target, a file.
+BLOCK=${BLOCK:-/dev/nullb0}
+FILE=${FILE:-/var/tmp/disk}
 
 # block_backstores_up: big enough for the four areas of fio_job, and for the
 # 300 MiB that mkfs.xfs insists on. block_backstores_down.
