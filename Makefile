@@ -37,6 +37,9 @@ sanitize: ## the tests on kernels that watch themselves: LANE=kasan
 ulp: ## every ULP over every soft device, on both kernels: ULP=nfs DEV=siw IMPL=rust
 	@scripts/ulp
 
+soak: ## three ULPs at once while all kinds of things fail: MINUTES=10
+	@scripts/soak
+
 switch: ## take over and give back under verified I/O: ROUNDS=100
 	@scripts/switch
 

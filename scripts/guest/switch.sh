@@ -12,27 +12,11 @@
 # shellcheck source=scripts/guest/switching.sh
 . /payload/guest/switching.sh
 
-# slabs FILE: the objects that are in use in the caches of kmalloc(), once what
-# nobody uses has been given back.
-slabs() {
-	local cache
-	sync
-	echo 3 >/proc/sys/vm/drop_caches
-	for cache in /sys/kernel/slab/kmalloc-*/shrink; do
-		echo 1 >"$cache"
-	done
-	sleep 2
-	awk '$1 ~ /^kmalloc-[0-9]/ { print $1, $2 }' /proc/slabinfo | sort >"$RESULTS/$1"
-}
-
 # returned: contexts of Rust's that C got to release, as the kernel log tells.
 returned() {
 	dmesg | sed -nE 's/.*rdma_rw: .*, with ([0-9]+) for it to release$/\1/p' |
 		awk '{ n += $1 } END { print n + 0 }'
 }
-
-# mrs: the MRs of the device.
-mrs() { rdma -j resource show dev0 | jq '.[0].mr'; }
 
 # errors: requests of the disks that have failed or were tried again, as the
 # kernel log tells.
@@ -106,7 +90,7 @@ for ((n = 1; n <= 8; n++)); do
 	round "$n"
 done
 traffic_stop
-slabs slabs-before
+slabs before
 mrs_before=$(mrs)
 returned_before=$(returned)
 
@@ -119,7 +103,7 @@ for ((n = 1; n <= ROUNDS; n++)); do
 	((n % 10)) || step "round $n: $made contexts in Rust, where $adopted of C's ended; $((VERIFIED >> 20)) MiB verified"
 done
 traffic_stop
-slabs slabs-after
+slabs after
 mrs_after=$(mrs)
 errors=$(errors)
 returned=$(($(returned) - returned_before))
@@ -137,10 +121,6 @@ require "errors == 0" "made >= 64 * rounds" "mrs_before == mrs_after"
 ((ROUNDS < 20)) || require "adopted > 0" "returned > 0" "forced_mrs > 0" "opened_by_c > 0" "opened_by_rust > 0"
 
 # What leaks once a round has a cache that grows by that.
-worst=$(join "$RESULTS/slabs-before" "$RESULTS/slabs-after" |
-	awk '{ grown = $3 - $2; if (grown > worst) worst = grown } END { print worst + 0 }')
-record slab_growth="$worst"
-join "$RESULTS/slabs-before" "$RESULTS/slabs-after" |
-	awk '$2 != $3 { printf "%s: %d objects before, %d after\n", $1, $2, $3 }'
+slab_growth
 ((ROUNDS < 50)) || require "slab_growth < rounds"
-step "$ROUNDS rounds, $((VERIFIED >> 20)) MiB verified, $errors errors, slab growth $worst"
+step "$ROUNDS rounds, $((VERIFIED >> 20)) MiB verified, $errors errors, slab growth $(figure slab_growth)"

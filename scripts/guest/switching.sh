@@ -51,17 +51,17 @@ contexts_rise() { wait_for 120 "$1 contexts in Rust" made_at_least $(($(contexts
 
 # ------------------------------------------------------------------- traffic
 #
-# One fio after the other on each disk, each of which writes its part of the
-# disk at random and verifies all of it, until told to stop. Two disks keep
-# the wire busy while one fio starts.
+# One fio after the other on each disk or file, each of which writes its part of
+# it at random and verifies all of that, until told to stop. Two of them keep the
+# wire busy while one fio starts.
 
 TRAFFIC=/run/traffic
 TRAFFIC_PIDS=()
 
-# traffic_on NAME DISK OFFSET_MIB MIB
+# traffic_on NAME TARGET OFFSET_MIB MIB
 traffic_on() {
 	local n=0 split=$SPLIT_4096
-	[[ $(cat "/sys/block/${2##*/}/queue/logical_block_size") != 512 ]] || split=$SPLIT_512
+	[[ ! -b $2 || $(cat "/sys/block/${2##*/}/queue/logical_block_size") != 512 ]] || split=$SPLIT_512
 	while [[ ! -e $TRAFFIC/stop ]]; do
 		if ! fio --name="$1" --filename="$2" --offset="${3}m" --size="${4}m" --ioengine=libaio \
 			--direct=1 --rw=randwrite --bssplit="$split" --iodepth=16 \
@@ -78,7 +78,7 @@ traffic_on() {
 	done
 }
 
-# traffic_start MIB DISK...
+# traffic_start MIB TARGET...
 traffic_start() {
 	local mib=$1 n=0 disk
 	shift
@@ -117,3 +117,30 @@ traffic_stop() {
 	record written="$WRITTEN" read="$VERIFIED" requests="$REQUESTS"
 	((VERIFIED > 0 && WRITTEN > 0)) || fail "there was no traffic"
 }
+
+# --------------------------------------------------------------------- leaks
+
+# slabs NAME: notes the objects that are in use in the caches of kmalloc(), once
+# what nobody uses has been given back.
+slabs() {
+	local cache
+	sync
+	echo 3 >/proc/sys/vm/drop_caches
+	for cache in /sys/kernel/slab/kmalloc-*/shrink; do
+		echo 1 >"$cache"
+	done
+	sleep 2
+	awk '$1 ~ /^kmalloc-[0-9]/ { print $1, $2 }' /proc/slabinfo | sort >"$RESULTS/slabs-$1"
+}
+
+# slab_growth: records by how many objects the cache has grown that grew most,
+# from `slabs before` to `slabs after`, and prints all that have changed.
+slab_growth() {
+	join "$RESULTS/slabs-before" "$RESULTS/slabs-after" >"$RESULTS/slabs"
+	awk '$2 != $3 { printf "%s: %d objects before, %d after\n", $1, $2, $3 }' "$RESULTS/slabs"
+	record "$(awk '{ grown = $3 - $2; if (grown > worst) worst = grown } END { print "slab_growth=" worst + 0 }' \
+		"$RESULTS/slabs")"
+}
+
+# mrs: the MRs of the device.
+mrs() { rdma -j resource show dev0 | jq '.[0].mr'; }
