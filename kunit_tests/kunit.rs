@@ -121,11 +121,15 @@ pub(crate) fn slab_pages() -> usize {
 
 /// Expects the slab allocator to have grown by less than `slack` pages since it had `before`.
 ///
-/// An IOMMU frees what it needs no more after a while: a leak is what stays.
+/// An IOMMU frees what it needs no more after a while: a leak is what stays. KASAN keeps what was
+/// freed, up to a part of all memory, so that nothing can be told there.
 #[track_caller]
 pub(crate) fn expect_no_growth(test: &Test, before: usize, slack: usize) {
     let mut after = slab_pages();
 
+    if cfg!(CONFIG_KASAN_GENERIC) {
+        return;
+    }
     for _ in 0..50 {
         if after < before + slack {
             return;

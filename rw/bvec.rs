@@ -162,6 +162,7 @@ impl BvecSource<'_> {
     }
 
     /// Bytes left to transfer.
+    #[cfg(CONFIG_IOMMU_DMA)]
     #[inline]
     pub(super) fn left(&self) -> u32 {
         self.left
@@ -180,6 +181,7 @@ impl BvecSource<'_> {
     }
 
     /// [`BvecSource::next_piece`] where no byte of the next entry is done.
+    #[cfg(CONFIG_IOMMU_DMA)]
     #[inline(always)]
     pub(super) fn next_whole(&mut self) -> Result<Option<Piece>> {
         self.next_behind(0)

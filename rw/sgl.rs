@@ -438,8 +438,7 @@ impl<V: View> Cursor<'_, V> {
 impl Cursor<'_> {
     /// Takes the longest run of memory from here on that a table of `pages` pages can hold: inner
     /// ends and starts lie on the borders of pages, or follow each other without a gap. An empty
-    /// entry, for which a device would still use up a page, is in no run: the
-    /// place must not be one.
+    /// entry, for which a device would still use up a page, is in no run: the place must not be one.
     ///
     /// Moves on behind it and behind empty entries, be that within an entry. None at the end.
     pub(super) fn take_run(&mut self, pages: NonZeroU32) -> Option<Run> {
