@@ -58,21 +58,27 @@ contexts_rise() { wait_for 120 "$1 contexts in Rust" made_at_least $(($(contexts
 TRAFFIC=/run/traffic
 TRAFFIC_PIDS=()
 
-# traffic_on NAME TARGET OFFSET_MIB MIB
+# traffic_on NAME TARGET OFFSET_MIB MIB: where TOLERANT is set, I/O that ends in an
+# error, but not with other data, is noted and begun anew.
 traffic_on() {
-	local n=0 split=$SPLIT_4096
+	local n=0 split=$SPLIT_4096 errors
 	[[ ! -b $2 || $(cat "/sys/block/${2##*/}/queue/logical_block_size") != 512 ]] || split=$SPLIT_512
 	while [[ ! -e $TRAFFIC/stop ]]; do
-		if ! fio --name="$1" --filename="$2" --offset="${3}m" --size="${4}m" --ioengine=libaio \
+		fio --name="$1" --filename="$2" --offset="${3}m" --size="${4}m" --ioengine=libaio \
 			--direct=1 --rw=randwrite --bssplit="$split" --iodepth=16 \
 			--verify=crc32c --verify_fatal=1 --randseed=$((n * 7 + 1)) --output-format=json \
-			>"$TRAFFIC/$1.json" 2>"$TRAFFIC/$1.err" ||
-			! jq -e 'all(.jobs[]; .error == 0)' "$TRAFFIC/$1.json" >/dev/null; then
+			>"$TRAFFIC/$1.json" 2>"$TRAFFIC/$1.err" || :
+		n=$((n + 1))
+		# fio begins with what it has to say, and ends with JSON.
+		errors=$(sed -n '/^{/,$p' "$TRAFFIC/$1.json" | jq -r '[.jobs[].error | select(. != 0)] | join(" ")') || errors=none
+		if [[ $errors == 5 && ${TOLERANT:-} ]]; then
+			echo "fio $n" >>"$TRAFFIC/$1.errors"
+			continue
+		elif [[ $errors ]]; then
 			cp "$TRAFFIC/$1".* "$RESULTS/"
-			echo "$1: fio $n" >>"$TRAFFIC/failed"
+			echo "$1: fio $n: error $errors" >>"$TRAFFIC/failed"
 			return 1
 		fi
-		n=$((n + 1))
 		jq -r '[.jobs[] | .write.io_bytes, .read.io_bytes, .write.total_ios + .read.total_ios] | @tsv' \
 			"$TRAFFIC/$1.json" >>"$TRAFFIC/$1.done"
 	done
@@ -114,23 +120,28 @@ traffic_stop() {
 	TRAFFIC_PIDS=()
 	traffic_check
 	traffic_figures
-	record written="$WRITTEN" read="$VERIFIED" requests="$REQUESTS"
+	record written="$WRITTEN" read="$VERIFIED" requests="$REQUESTS" \
+		io_errors="$(cat "$TRAFFIC"/*.errors 2>/dev/null | wc -l)"
 	((VERIFIED > 0 && WRITTEN > 0)) || fail "there was no traffic"
 }
 
 # --------------------------------------------------------------------- leaks
 
 # slabs NAME: notes the objects that are in use in the caches of kmalloc(), once
-# what nobody uses has been given back.
+# what nobody uses has been given back. What a processor keeps to hand out counts
+# as in use, a whole page of it; the least of some readings is without that.
 slabs() {
-	local cache
+	local cache i
 	sync
 	echo 3 >/proc/sys/vm/drop_caches
-	for cache in /sys/kernel/slab/kmalloc-*/shrink; do
-		echo 1 >"$cache"
-	done
-	sleep 2
-	awk '$1 ~ /^kmalloc-[0-9]/ { print $1, $2 }' /proc/slabinfo | sort >"$RESULTS/slabs-$1"
+	for i in 1 2 3 4 5; do
+		sleep 1
+		for cache in /sys/kernel/slab/kmalloc-*/shrink; do
+			echo 1 >"$cache"
+		done
+		awk '$1 ~ /^kmalloc-[0-9]/ { print $1, $2 }' /proc/slabinfo
+	done | awk '!($1 in least) || $2 < least[$1] { least[$1] = $2 }
+		END { for (cache in least) print cache, least[cache] }' | sort >"$RESULTS/slabs-$1"
 }
 
 # slab_growth: records by how many objects the cache has grown that grew most,
