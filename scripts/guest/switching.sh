@@ -61,22 +61,23 @@ TRAFFIC_PIDS=()
 # traffic_on NAME TARGET OFFSET_MIB MIB: where TOLERANT is set, I/O that ends in an
 # error, but not with other data, is noted and begun anew.
 traffic_on() {
-	local n=0 split=$SPLIT_4096 errors
+	local n=0 split=$SPLIT_4096 status errors
 	[[ ! -b $2 || $(cat "/sys/block/${2##*/}/queue/logical_block_size") != 512 ]] || split=$SPLIT_512
 	while [[ ! -e $TRAFFIC/stop ]]; do
+		status=0
 		fio --name="$1" --filename="$2" --offset="${3}m" --size="${4}m" --ioengine=libaio \
 			--direct=1 --rw=randwrite --bssplit="$split" --iodepth=16 \
 			--verify=crc32c --verify_fatal=1 --randseed=$((n * 7 + 1)) --output-format=json \
-			>"$TRAFFIC/$1.json" 2>"$TRAFFIC/$1.err" || :
+			>"$TRAFFIC/$1.json" 2>"$TRAFFIC/$1.err" || status=$?
 		n=$((n + 1))
 		# fio begins with what it has to say, and ends with JSON.
-		errors=$(sed -n '/^{/,$p' "$TRAFFIC/$1.json" | jq -r '[.jobs[].error | select(. != 0)] | join(" ")') || errors=none
+		errors=$(sed -n '/^{/,$p' "$TRAFFIC/$1.json" | jq -r '[.jobs[].error | select(. != 0)] | join(" ")') || status=1
 		if [[ $errors == 5 && ${TOLERANT:-} ]]; then
 			echo "fio $n" >>"$TRAFFIC/$1.errors"
 			continue
-		elif [[ $errors ]]; then
+		elif [[ $errors || $status != 0 ]]; then
 			cp "$TRAFFIC/$1".* "$RESULTS/"
-			echo "$1: fio $n: error $errors" >>"$TRAFFIC/failed"
+			echo "$1: fio $n: error ${errors:-none}, status $status" >>"$TRAFFIC/failed"
 			return 1
 		fi
 		jq -r '[.jobs[] | .write.io_bytes, .read.io_bytes, .write.total_ios + .read.total_ios] | @tsv' \
