@@ -73,7 +73,7 @@ text() {
 		END { print "0x" first, "0x" last }' /proc/kallsyms
 }
 
-# faults_in PAGES MODULE [REGEX]: for a while lets one in 20 allocations fail that
+# faults_in PAGES MODULE [REGEX]: for a while lets one in 5 allocations fail that
 # come from the functions of a module, and one in PAGES of those of whole pages.
 faults_in() {
 	local kind start end left debug
@@ -84,7 +84,7 @@ faults_in() {
 		echo "$start" >"$debug/require-start"
 		echo "$end" >"$debug/require-end"
 		echo 1000000 >"$debug/times"
-		echo 20 >"$debug/interval"
+		echo 5 >"$debug/interval"
 		[[ $kind == failslab ]] || echo "$1" >"$debug/interval"
 		echo 100 >"$debug/probability"
 	done
@@ -107,16 +107,16 @@ event_module() {
 }
 event_rdma_rw() {
 	if [[ -d /sys/module/rdma_rw ]]; then
-		faults_in 20 rdma_rw
+		faults_in 5 rdma_rw
 	else
-		faults_in 20 ib_core '^rdma_rw_'
+		faults_in 5 ib_core '^rdma_rw_'
 	fi
 }
 # A target takes hundreds of pages for a request, which is tried again a few
 # times only.
-event_nvmet() { faults_in 3000 nvmet_rdma; }
-event_isert() { faults_in 3000 ib_isert; }
-event_nfsd() { faults_in 3000 rpcrdma '^svc_rdma_'; }
+event_nvmet() { faults_in 1000 nvmet_rdma; }
+event_isert() { faults_in 1000 ib_isert; }
+event_nfsd() { faults_in 1000 rpcrdma '^svc_rdma_'; }
 event_link() {
 	link_down
 	sleep 2

@@ -122,7 +122,7 @@ traffic_stop() {
 	traffic_check
 	traffic_figures
 	record written="$WRITTEN" read="$VERIFIED" requests="$REQUESTS" \
-		io_errors="$(cat "$TRAFFIC"/*.errors 2>/dev/null | wc -l)"
+		io_errors="$(find "$TRAFFIC" -name '*.errors' -exec cat {} + | wc -l)"
 	((VERIFIED > 0 && WRITTEN > 0)) || fail "there was no traffic"
 }
 
