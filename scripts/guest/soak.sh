@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# NVMe-oF, iSER and NFS at once over one device, each verifying all that it
+# NVMe-oF, NFS and iSER at once over one device, each verifying all that it
 # writes, while one thing after the other happens to them: allocations of the
 # targets and of rdma_rw fail, the link goes away, sessions are reset, targets
 # leave and come back, and the module takes over from C and gives back. After
@@ -14,7 +14,10 @@
 
 # nfsd tells the client of what it has no memory for, and that is an I/O error.
 TOLERANT=1
-ULPS=(nvmf iser nfs)
+# A response to a logout can fail on siw, where isert, with C in charge, releases
+# a command that is in use.
+ULPS=(nvmf nfs)
+[[ $DEV == siw ]] || ULPS+=(iser)
 NFS_MOUNT=/mnt/nfs
 
 # ulp ULP CMD...: runs CMD with the functions of a ULP, which have the same
