@@ -252,6 +252,18 @@ add_up() {
 	[[ $2 == 0 ]] || ((failed > before)) || failed=$((failed + 1))
 }
 
+# count_guest STATUS RESULTS: counts a guest as passed or failed, and prints the
+# figures that it has recorded in the folder of its results if it has passed.
+count_guest() {
+	if (($1)); then
+		failed=$((failed + 1))
+		note "${2##*/}: see $2"
+	else
+		passed=$((passed + 1))
+		sed "s/^/    ${2##*/}: /" "$2/record"
+	fi
+}
+
 # ----------------------------------------------------------------- progress
 
 # Reads standard input, a pipe of which the script holds the other end, until
