@@ -456,6 +456,19 @@ no_null_block() {
 	rmdir "$CONFIGFS/nullb/$1"
 }
 
+# served_up DIR: mounts what a file server is to serve, on a null_blk device.
+# served_down DIR.
+served_up() {
+	null_block "${BLOCK#/dev/}" 512
+	mke2fs -q -F -t ext4 "$BLOCK"
+	mkdir -p "$1"
+	mount "$BLOCK" "$1"
+}
+served_down() {
+	wait_for 20 "the end of what was served" umount "$1"
+	no_null_block "${BLOCK#/dev/}"
+}
+
 # What a target exports: a null_blk device and, a block target, a file.
 BLOCK=${BLOCK:-/dev/nullb0}
 FILE=${FILE:-/var/tmp/disk}

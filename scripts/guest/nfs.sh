@@ -8,10 +8,8 @@ SERVED=/srv/export
 MOUNT=/mnt/nfs
 
 server_up() {
-	null_block "${BLOCK#/dev/}" 512
-	mke2fs -q -F -t ext4 "$BLOCK"
-	mkdir -p "$SERVED" "$MOUNT"
-	mount "$BLOCK" "$SERVED"
+	served_up "$SERVED"
+	mkdir -p "$MOUNT"
 	modprobe rpcrdma
 	modprobe nfsd
 	mountpoint -q /proc/fs/nfsd || mount -t nfsd nfsd /proc/fs/nfsd
@@ -40,10 +38,9 @@ server_down() {
 	pkill -x rpc.mountd
 	pkill -x nfsdcld
 	pkill -x rpcbind
-	wait_for 20 "the end of the export" umount "$SERVED"
+	served_down "$SERVED"
 	umount /proc/fs/nfsd /run/rpc_pipefs
 	unload nfsd rpcrdma
-	no_null_block "${BLOCK#/dev/}"
 }
 
 # nfs_mount VERSION BYTES: with rsize and wsize of BYTES.

@@ -11,10 +11,8 @@ SERVED=/srv/share
 MOUNT=/mnt/smb
 
 server_up() {
-	null_block nullb0 512
-	mke2fs -q -F -t ext4 /dev/nullb0
-	mkdir -p "$SERVED" "$MOUNT" /etc/ksmbd
-	mount /dev/nullb0 "$SERVED"
+	served_up "$SERVED"
+	mkdir -p "$MOUNT" /etc/ksmbd
 	chmod 777 "$SERVED"
 	cat >/etc/ksmbd/ksmbd.conf <<-END
 	[global]
@@ -32,9 +30,8 @@ server_up() {
 
 server_down() {
 	ksmbd.control -s
-	wait_for 20 "the end of the share" umount "$SERVED"
+	served_down "$SERVED"
 	unload ksmbd
-	no_null_block nullb0
 }
 
 smb_mount() {
