@@ -4,8 +4,8 @@
 # Boots that run random cases through a suite of kunit_tests/differential_kunit.c:
 # what scripts/differential and scripts/fuzz share. Source it after lib.sh.
 
-# random_cases NAME LANE...: runs the suite rdma_rw_NAME and exits. The array
-# counts has the cases of every lane that there is, unless COUNT is set. One half
+# random_cases NAME LANE...: runs the suite rdma_rw_NAME; fails if anything does.
+# The array counts has the cases of every lane, unless COUNT is set. One half
 # of them runs with ib_core.force_mr=0, the other half with =1; SEED says which
 # cases they are, 1 unless it is set. What a lane prints, KTAP, is in
 # OUT/NAME/LANE-FORCE.ktap; the summary says what it has reached, and the last
@@ -33,7 +33,6 @@ random_cases() {
 	done
 	printf '\n%d passed, %d failed\n' "$passed" "$failed"
 	((passed > 0 && failed == 0))
-	exit
 }
 
 # um_cases: the cases of a lane in User Mode Linux.

@@ -63,9 +63,6 @@ down_nfs() {
 
 # ------------------------------------------------------------- what happens
 
-# random N: sets RANDOM_NUMBER to a number below N, the same for the same SEED.
-random() { RANDOM_NUMBER=$((RANDOM % $1)); }
-
 # text MODULE [REGEX]: the addresses of its functions, first and last.
 text() {
 	awk -v module="[$1]" -v re="${2:-.}" '
@@ -160,7 +157,7 @@ recovered() {
 
 # event NAME: lets it happen, and waits until all is well again.
 declare -A BEFORE=() COUNT=() FAULTS=([failslab]=0 [fail_page_alloc]=0)
-MADE=0
+MADE=0 TOTAL=0
 event() {
 	local stream
 	"event_$1"
@@ -171,19 +168,22 @@ event() {
 	wait_for 600 "verified data on every stream after: $1" recovered
 	traffic_check
 	COUNT[$1]=$((${COUNT[$1]:-0} + 1))
+	TOTAL=$((TOTAL + 1))
 }
 
 # round: everything once, in random order.
 round() {
 	local -a left=("${EVENTS[@]}")
+	local i
 	while ((${#left[@]})); do
-		random "${#left[@]}"
-		event "${left[RANDOM_NUMBER]}"
-		left=("${left[@]:0:RANDOM_NUMBER}" "${left[@]:RANDOM_NUMBER + 1}")
+		i=$((RANDOM % ${#left[@]}))
+		event "${left[i]}"
+		left=("${left[@]:0:i}" "${left[@]:i + 1}")
 		((SECONDS < END)) || return 0
 	done
 }
 
+# The order is the same for the same SEED.
 RANDOM=$SEED
 for kind in "${!FAULTS[@]}"; do
 	echo N >"/sys/kernel/debug/$kind/ignore-gfp-wait"
@@ -205,17 +205,13 @@ traffic_stop
 slabs before
 
 step "$MINUTES minutes"
-COUNT=() FAULTS=([failslab]=0 [fail_page_alloc]=0) MADE=0
+COUNT=() FAULTS=([failslab]=0 [fail_page_alloc]=0) MADE=0 TOTAL=0
 END=$((SECONDS + MINUTES * 60))
 traffic_start "$MIB" "${STREAMS[@]}"
 while ((SECONDS < END)); do
 	round
 	traffic_figures
-	total=0
-	for n in "${COUNT[@]}"; do
-		total=$((total + n))
-	done
-	step "$total events, ${FAULTS[failslab]} and ${FAULTS[fail_page_alloc]} faults, $((VERIFIED >> 20)) MiB verified"
+	step "$TOTAL events, ${FAULTS[failslab]} and ${FAULTS[fail_page_alloc]} faults, $((VERIFIED >> 20)) MiB verified"
 done
 [[ ! -d /sys/module/rdma_rw ]] || event module
 traffic_stop
@@ -227,7 +223,7 @@ done
 for name in "${EVENTS[@]}"; do
 	record "event_$name=${COUNT[$name]:-0}"
 done
-record minutes="$MINUTES" events="$total" faults_slab="${FAULTS[failslab]}" \
+record minutes="$MINUTES" events="$TOTAL" faults_slab="${FAULTS[failslab]}" \
 	faults_page="${FAULTS[fail_page_alloc]}" made="$MADE" mrs_left="$(mrs)"
 slab_growth
 rdma_down
