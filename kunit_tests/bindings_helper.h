@@ -63,8 +63,9 @@ unsigned int rdma_rw_kunit_iova_calls(enum rdma_rw_kunit_iova_call call);
 bool rdma_rw_kunit_set_fail_nth(unsigned int n);
 unsigned int rdma_rw_kunit_fail_nth(void);
 bool rdma_rw_kunit_alloc_fails(void);
-void rdma_rw_kunit_atomic_begin(void);
-void rdma_rw_kunit_atomic_end(void);
+void rdma_rw_kunit_bh_disable(void);
+void rdma_rw_kunit_bh_enable(void);
+void rdma_rw_kunit_in_softirq(void (*fn)(void *data), void *data);
 int rdma_rw_kunit_run_threads(unsigned int nr, void (*fn)(void *data), void *data);
 int rdma_rw_kunit_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,
 			    const struct ib_send_wr **bad_wr);

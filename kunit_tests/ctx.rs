@@ -318,12 +318,26 @@ impl Drop for Ctx<'_> {
 pub(crate) fn atomically<T>(body: impl FnOnce() -> T) -> T {
     // SAFETY: What is begun is ended.
     unsafe {
-        bindings::rdma_rw_kunit_atomic_begin();
+        bindings::rdma_rw_kunit_bh_disable();
         let result = body();
 
-        bindings::rdma_rw_kunit_atomic_end();
+        bindings::rdma_rw_kunit_bh_enable();
         result
     }
+}
+
+/// Runs code in a softirq, where drivers complete requests, and waits for it.
+pub(crate) fn in_softirq<F: FnMut()>(mut body: F) {
+    /// # Safety
+    ///
+    /// `data` must be the code, which nobody else uses.
+    unsafe extern "C" fn run<F: FnMut()>(data: *mut c_void) {
+        // SAFETY: By this function's safety requirement.
+        unsafe { (*data.cast::<F>())() }
+    }
+
+    // SAFETY: It returns when the code has run.
+    unsafe { bindings::rdma_rw_kunit_in_softirq(Some(run::<F>), (&raw mut body).cast()) };
 }
 
 /// A work request of a chain.

@@ -4,6 +4,7 @@
  * tests.
  */
 #include <kunit/test-bug.h>
+#include <linux/bottom_half.h>
 #include <linux/delay.h>
 #include <linux/iommu.h>
 #include <linux/kallsyms.h>
@@ -11,7 +12,6 @@
 #include <linux/module.h>
 #include <linux/pci.h>
 #include <linux/platform_device.h>
-#include <linux/preempt.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/vmstat.h>
@@ -317,14 +317,14 @@ bool rdma_rw_kunit_alloc_fails(void)
 	return !memory;
 }
 
-void rdma_rw_kunit_atomic_begin(void)
+void rdma_rw_kunit_bh_disable(void)
 {
-	preempt_disable();
+	local_bh_disable();
 }
 
-void rdma_rw_kunit_atomic_end(void)
+void rdma_rw_kunit_bh_enable(void)
 {
-	preempt_enable();
+	local_bh_enable();
 }
 
 struct rdma_rw_kunit_work {
@@ -338,6 +338,17 @@ static void rdma_rw_kunit_worker(struct work_struct *work)
 	struct rdma_rw_kunit_work *this = container_of(work, struct rdma_rw_kunit_work, work);
 
 	this->fn(this->data);
+}
+
+/* Runs @fn in a softirq and waits for it. */
+void rdma_rw_kunit_in_softirq(void (*fn)(void *data), void *data)
+{
+	struct rdma_rw_kunit_work this = { .fn = fn, .data = data };
+
+	INIT_WORK_ONSTACK(&this.work, rdma_rw_kunit_worker);
+	queue_work(system_bh_wq, &this.work);
+	flush_work(&this.work);
+	destroy_work_on_stack(&this.work);
 }
 
 /* Runs @fn in @nr threads at once and waits for them. */

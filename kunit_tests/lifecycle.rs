@@ -13,6 +13,7 @@ use kernel::sync::atomic::{
 use crate::bindings;
 use crate::ctx::{
     chain,
+    in_softirq,
     post_chain,
     Ctx,
     Dir,
@@ -544,8 +545,9 @@ struct Shared<'a> {
 }
 
 impl Shared<'_> {
-    /// The work of one thread: contexts until there are no MRs, then all of them go.
-    fn work(&self, seed: u64) -> Result {
+    /// The work of one thread: contexts until there are no MRs, then all of them go, in a softirq
+    /// or where the thread is.
+    fn work(&self, seed: u64, softirq: bool) -> Result {
         let mut local = Local::new(&self.rig.mock, Each(3, (0, PAGE)))?;
         let mut cqe = cqe();
 
@@ -568,10 +570,20 @@ impl Shared<'_> {
                 lists.push(list, GFP_KERNEL)?;
                 ctxs.push(ctx, GFP_KERNEL)?;
             }
-            for ctx in ctxs.iter_mut() {
-                ctx.post(&mut cqe, none())?;
-                ctx.destroy();
+            let mut posted = Ok(());
+            let mut post = || {
+                for ctx in ctxs.iter_mut() {
+                    posted = posted.and(ctx.post(&mut cqe, none()));
+                    ctx.destroy();
+                }
+            };
+
+            if softirq {
+                in_softirq(post);
+            } else {
+                post();
             }
+            posted?;
             if !ctxs.is_empty() && !local.holds(seed, 0, local.len()) {
                 self.wrong.add(1, Relaxed);
             }
@@ -589,8 +601,10 @@ unsafe extern "C" fn thread(data: *mut c_void) {
     // SAFETY: By this function's safety requirement.
     let shared = unsafe { &*data.cast::<Shared<'_>>() };
 
-    shared.next.add(1, Relaxed);
-    if shared.work(SEED).is_err() {
+    let nr = shared.next.fetch_add(1, Relaxed);
+
+    // Every other one, as many drivers do.
+    if shared.work(SEED, nr % 2 == 1).is_err() {
         shared.wrong.add(1, Relaxed);
     }
 }
@@ -598,7 +612,8 @@ unsafe extern "C" fn thread(data: *mut c_void) {
 /// Seed of what the threads read.
 const SEED: u64 = 77;
 
-/// Eight threads on one queue pair and its MRs, until there are none left, and back.
+/// Eight threads on one queue pair and its MRs, until there are none left, and back; four of them
+/// post and destroy in softirqs.
 pub(crate) fn threads(test: &Test) -> Result {
     for profile in [SIW.mr_pages(2), SIW.mr_pages(2).dma(OURS)] {
         let Some(rig) = rig(profile, 9)? else {

@@ -16,11 +16,12 @@ OUT=${OUT:-}
 # The Debian suite of the build root and of the guest root.
 SUITE=trixie
 
-# The kernels that run, of scripts/configs, and how many times longer than usual
-# they may take: scripts/sanitize has others.
+# The kernels that run, of scripts/configs: scripts/sanitize has others.
 FLAVOUR=${FLAVOUR:-test}
 UM_FLAVOUR=${UM_FLAVOUR:-um}
-SLOW=${SLOW:-1}
+
+# slow FLAVOUR: how many times longer than usual a kernel may take.
+slow() { sed -n 's/^#: slow=//p; $s/.*/1/p' "$CLONE/scripts/configs/$1.config" | head -n 1; }
 
 # Number of jobs of a build.
 JOBS=${JOBS:-$(nproc)}
@@ -149,11 +150,11 @@ stamp() {
 
 # boot_um KERNEL SECONDS SUITES FORCE_MR [PARAMETER...]: becomes a kernel of User
 # Mode Linux, which runs the KUnit suites that match SUITES and ends; SECONDS is
-# the end of patience, times SLOW.
+# the end of patience, for kernels that are not slow.
 boot_um() {
 	local kernel=$1 seconds=$2 suites=$3 force=$4
 	shift 4
-	unlocked timeout -k 5 "$((seconds * SLOW))" "$kernel" mem=512M con=fd:0,fd:1 panic=-1 \
+	unlocked timeout -k 5 "$((seconds * $(slow "$UM_FLAVOUR")))" "$kernel" mem=512M con=fd:0,fd:1 panic=-1 \
 		kunit.enable=1 kunit.autorun=1 "kunit.filter_glob=$suites" kunit_shutdown=halt \
 		"ib_core.force_mr=$force" "$@" </dev/null 2>&1
 }

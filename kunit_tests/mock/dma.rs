@@ -77,7 +77,7 @@ unsafe extern "C" fn map_phys(
     dir: bindings::dma_data_direction,
     _attrs: c_ulong,
 ) -> bindings::dma_addr_t {
-    let mut state = inner(dev).state.lock();
+    let mut state = inner(dev).lock();
     let len = size as u64;
 
     if due(&mut state.plan.map).is_some() {
@@ -115,7 +115,7 @@ unsafe extern "C" fn unmap_phys(
     dir: bindings::dma_data_direction,
     _attrs: c_ulong,
 ) {
-    let mut state = inner(dev).state.lock();
+    let mut state = inner(dev).lock();
     let found = state
         .mappings
         .iter()
@@ -164,7 +164,7 @@ unsafe extern "C" fn map_sg(
 ) -> c_int {
     let inner = inner(dev);
     let coalesce = inner.profile.dma == Dma::Ours { coalesce: true };
-    let mut state = inner.state.lock();
+    let mut state = inner.lock();
 
     if let Some(e) = due(&mut state.plan.map) {
         return e.to_errno();
@@ -273,7 +273,7 @@ unsafe extern "C" fn unmap_sg(
     dir: bindings::dma_data_direction,
     _attrs: c_ulong,
 ) {
-    let mut state = inner(dev).state.lock();
+    let mut state = inner(dev).lock();
     let found = state
         .mappings
         .iter()

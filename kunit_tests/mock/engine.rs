@@ -77,7 +77,7 @@ pub(super) unsafe extern "C" fn post_send(
     // SAFETY: ib_core hands in a QP of ours, and the caller a chain of work requests.
     unsafe {
         let inner = inner((*qp).device);
-        let mut state = inner.state.lock();
+        let mut state = inner.lock();
         let mut wr = first;
         let mut room = (*qp.cast::<RawQp>()).caps.max_send_wr;
 

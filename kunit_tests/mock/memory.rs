@@ -47,7 +47,6 @@ impl<'a> Pages<'a> {
         };
 
         mock.inner
-            .state
             .lock()
             .regions
             .push_within_capacity(Region {
@@ -88,7 +87,6 @@ impl Drop for Pages<'_> {
 
         self.mock
             .inner
-            .state
             .lock()
             .regions
             .retain(|region| region.start != start);

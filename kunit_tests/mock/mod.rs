@@ -20,6 +20,10 @@ mod memory;
 mod verbs;
 
 use core::cell::Cell;
+use core::ops::{
+    Deref,
+    DerefMut, //
+};
 use core::pin::Pin;
 use core::ptr::{
     self,
@@ -31,8 +35,10 @@ use kernel::prelude::*;
 use kernel::str::CStrExt;
 use kernel::sync::{
     new_spinlock,
-    SpinLock, //
+    SpinLock,
+    SpinLockGuard, //
 };
+use kernel::types::NotThreadSafe;
 
 use crate::bindings;
 
@@ -309,6 +315,57 @@ struct Inner {
     state: SpinLock<State>,
 }
 
+impl Inner {
+    /// Locks the state, which a softirq on this processor is not to want meanwhile.
+    fn lock(&self) -> Locked<'_> {
+        let no_softirqs = NoSoftirqs::new();
+
+        Locked {
+            state: self.state.lock(),
+            _no_softirqs: no_softirqs,
+        }
+    }
+}
+
+/// The state of a device, locked.
+struct Locked<'a> {
+    // Unlocked first.
+    state: SpinLockGuard<'a, State>,
+    _no_softirqs: NoSoftirqs,
+}
+
+impl Deref for Locked<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+/// No softirq runs on this processor.
+struct NoSoftirqs(NotThreadSafe);
+
+impl NoSoftirqs {
+    fn new() -> Self {
+        // SAFETY: What is begun is ended by the drop, on the same processor.
+        unsafe { bindings::rdma_rw_kunit_bh_disable() };
+        Self(NotThreadSafe)
+    }
+}
+
+impl Drop for NoSoftirqs {
+    fn drop(&mut self) {
+        // SAFETY: It was begun.
+        unsafe { bindings::rdma_rw_kunit_bh_enable() };
+    }
+}
+
 /// A registered device.
 pub(crate) struct Mock {
     raw: NonNull<bindings::ib_device>,
@@ -372,22 +429,22 @@ impl Mock {
 
     /// What it has done so far.
     pub(crate) fn counts(&self) -> Counts {
-        self.inner.state.lock().counts
+        self.inner.lock().counts
     }
 
     /// Number of DMA mappings that exist; known for DMA of ours alone.
     pub(crate) fn live_mappings(&self) -> usize {
-        self.inner.state.lock().mappings.len()
+        self.inner.lock().mappings.len()
     }
 
     /// Number of MRs that exist.
     pub(crate) fn nr_mrs(&self) -> usize {
-        self.inner.state.lock().mrs.len()
+        self.inner.lock().mrs.len()
     }
 
     /// Changes what is to fail from now on.
     pub(crate) fn plan(&self, change: impl FnOnce(&mut Plan)) {
-        change(&mut self.inner.state.lock().plan);
+        change(&mut self.inner.lock().plan);
     }
 
     /// Forgets all plans.
@@ -398,17 +455,17 @@ impl Mock {
     /// Lets a READ_WITH_INV invalidate the key of its SGE and not look at the one it names, as siw
     /// does.
     pub(crate) fn invalidate_by_sge(&self, yes: bool) {
-        self.inner.state.lock().inv_of_sge = yes;
+        self.inner.lock().inv_of_sge = yes;
     }
 
     /// What the last QP that was created asked for.
     pub(crate) fn qp_caps(&self) -> bindings::ib_qp_cap {
-        self.inner.state.lock().qp_caps
+        self.inner.lock().qp_caps
     }
 
     /// What hardware would not have done, since this was asked the last time.
     pub(crate) fn take_faults(&self) -> (usize, Option<Fault>) {
-        let mut state = self.inner.state.lock();
+        let mut state = self.inner.lock();
         let faults = (state.nr_faults, state.faults.first().copied());
 
         state.nr_faults = 0;
@@ -421,7 +478,7 @@ impl Mock {
         let empty = KVVec::with_capacity(CAPACITY, GFP_KERNEL)?;
 
         Ok(core::mem::replace(
-            &mut self.inner.state.lock().completed,
+            &mut self.inner.lock().completed,
             empty,
         ))
     }
@@ -433,7 +490,7 @@ impl Mock {
         for i in 0..len.div_ceil(8) {
             remote.push(pattern(seed, i as u64), GFP_KERNEL)?;
         }
-        let old = core::mem::replace(&mut self.inner.state.lock().remote, remote);
+        let old = core::mem::replace(&mut self.inner.lock().remote, remote);
         // Not under the lock.
         drop(old);
         Ok(())
@@ -441,7 +498,7 @@ impl Mock {
 
     /// The remote buffer, as it is.
     pub(crate) fn with_remote<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
-        let state = self.inner.state.lock();
+        let state = self.inner.lock();
 
         look(engine::bytes(&state.remote))
     }

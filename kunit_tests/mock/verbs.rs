@@ -407,7 +407,7 @@ unsafe extern "C" fn create_qp(
 ) -> c_int {
     // SAFETY: ib_core hands in a QP of the size of ours, and attributes.
     let (raw, caps) = unsafe { (&mut *qp.cast::<RawQp>(), (*attr).cap) };
-    let mut state = inner(raw.base.device).state.lock();
+    let mut state = inner(raw.base.device).lock();
 
     raw.caps = caps;
     state.qp_caps = caps;
@@ -435,7 +435,7 @@ fn new_mr(pd: *mut bindings::ib_pd, limit: u32) -> *mut bindings::ib_mr {
         // SAFETY: ib_core hands in a PD of a device of ours.
         let inner = inner(unsafe { (*pd).device });
 
-        if let Some(e) = due(&mut inner.state.lock().plan.alloc_mr) {
+        if let Some(e) = due(&mut inner.lock().plan.alloc_mr) {
             return Err(e);
         }
 
@@ -453,7 +453,7 @@ fn new_mr(pd: *mut bindings::ib_pd, limit: u32) -> *mut bindings::ib_mr {
             GFP_KERNEL,
         )?;
 
-        let mut state = inner.state.lock();
+        let mut state = inner.lock();
         // The low byte is the part of a key that its owner may choose.
         mr.base.lkey = (state.next_mr << 8) | (state.next_mr & 0xff);
         mr.base.rkey = mr.base.lkey | MR_RKEY;
@@ -505,7 +505,6 @@ unsafe extern "C" fn dereg_mr(mr: *mut bindings::ib_mr, _udata: *mut bindings::i
     let this = ptr::from_ref::<RawMr>(&mr);
 
     inner(mr.base.device)
-        .state
         .lock()
         .mrs
         .retain(|other| !ptr::eq(other.as_ptr(), this));
@@ -560,7 +559,7 @@ unsafe extern "C" fn map_mr_sg(
 
 /// The failure planned for this mapping of a list, if any.
 fn bad_map(mr: &RawMr) -> Option<BadMap> {
-    let mut state = inner(mr.base.device).state.lock();
+    let mut state = inner(mr.base.device).lock();
 
     state.counts.map_mr += 1;
     due(&mut state.plan.map_mr)
