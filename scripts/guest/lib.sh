@@ -99,32 +99,22 @@ unload() {
 
 # ------------------------------------------------------------ implementation
 
-# symbols REGEX: the names of ib_core's functions that match.
-symbols() {
-	awk -v re="$1" '$4 == "[ib_core]" && $2 ~ /^[tT]$/ && $3 ~ re { print $3 }' /proc/kallsyms
-}
-
-# implementation: which one the loaded ib_core has in it: Rust's functions
-# carry the name of their crate in their symbols.
-implementation() {
-	local entry rust
-	entry=$(symbols '^rdma_rw_ctx_init$' | wc -l)
-	rust=$(symbols '^_R.*7rdma_rw' | wc -l)
-	if ((entry != 1)); then
-		echo none
-	elif ((rust)); then
-		echo rust
-	else
-		echo c
-	fi
-}
+# The functions of the ib_core that require_implementation has seen, and which of
+# them are Rust's: those carry the name of their crate.
+SYMBOLS=/run/ib_core-functions
+RUST_SYMBOL='^_R.*7rdma_rw'
 
 # require_implementation IMPL: fails unless that is what runs.
 require_implementation() {
-	local found
-	found=$(implementation)
+	local found=none rust
+	# The kernel takes long to print them all.
+	{ grep -F '[ib_core]' /proc/kallsyms || :; } | awk '$2 ~ /^[tT]$/ { print $3 }' >"$SYMBOLS"
+	rust=$(grep -c "$RUST_SYMBOL" "$SYMBOLS" || :)
+	if (($(grep -cx rdma_rw_ctx_init "$SYMBOLS" || :) == 1)); then
+		if ((rust)); then found=rust; else found=c; fi
+	fi
 	[[ $found == "$1" ]] || fail "this guest was to run rdma_rw in $1, but its ib_core has: $found"
-	record impl="$found" rust_symbols="$(symbols '^_R.*7rdma_rw' | wc -l)"
+	record impl="$found" rust_symbols="$rust"
 }
 
 # --------------------------------------------------------------------- paths
@@ -252,7 +242,7 @@ rust_calls() {
 	while read -r name; do
 		n=$((n + 1))
 		echo "p:rdma_rw_rust/f$n ib_core:$name" >>"$TRACING/kprobe_events"
-	done < <(symbols '^_R.*7rdma_rw')
+	done < <(grep "$RUST_SYMBOL" "$SYMBOLS")
 	if ((n == 0)); then
 		"$@"
 		record rust_calls=0
