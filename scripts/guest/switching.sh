@@ -72,7 +72,8 @@ traffic_on() {
 		n=$((n + 1))
 		# fio begins with what it has to say, and ends with JSON.
 		errors=$(sed -n '/^{/,$p' "$TRAFFIC/$1.json" | jq -r '[.jobs[].error | select(. != 0)] | join(" ")') || status=1
-		if [[ $errors == 5 && ${TOLERANT:-} ]]; then
+		# EIO, and ENOMEM, which NFS hands on as it is.
+		if [[ $errors =~ ^(5|12)$ && ${TOLERANT:-} ]]; then
 			echo "fio $n" >>"$TRAFFIC/$1.errors"
 			continue
 		elif [[ $errors || $status != 0 ]]; then
