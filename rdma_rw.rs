@@ -159,6 +159,79 @@ inits! {
     }
 }
 
+/// Defines what the exported inits hand over to on a device that does DMA: the shortest of transfers
+/// are made here, all others by the functions above.
+///
+/// These too take what the exported ones take, and in the same places.
+macro_rules! mapped_inits {
+    ($(
+        $(#[$attr:meta])*
+        unsafe fn $name:ident($($arg:ident: $ty:ty),* $(,)?) = |$transfer:ident, $slot:ident|
+        $body:block or $rest:ident
+    )*) => {
+        $(
+            $(#[$attr])*
+            ///
+            /// # Safety
+            ///
+            /// As for the exported function.
+            #[inline(never)]
+            unsafe extern "C" fn $name(
+                ctx: *mut bindings::rdma_rw_ctx,
+                qp: *mut bindings::ib_qp,
+                port_num: u32,
+                $($arg: $ty,)*
+                remote_addr: u64,
+                rkey: u32,
+                dir: bindings::dma_data_direction,
+            ) -> c_int {
+                if let Some(way) = Direction::from_raw(dir) {
+                    // SAFETY: The caller promises writable memory that stays in place.
+                    let $slot = unsafe { Slot::from_raw(ctx) };
+                    // SAFETY: The caller promises a valid QP.
+                    let qp = unsafe { Qp::from_raw(qp) };
+                    let $transfer = Transfer::new(qp, port_num, Remote::new(remote_addr, rkey), way);
+
+                    if let Some(result) = $body {
+                        return from_result(|| result);
+                    }
+                }
+                // SAFETY: By this function's own safety requirements.
+                unsafe { $rest(ctx, qp, port_num, $($arg,)* remote_addr, rkey, dir) }
+            }
+        )*
+    };
+}
+
+mapped_inits! {
+    /// [`rdma_rw_ctx_init`] on a device that does DMA.
+    unsafe fn init_sg_mapped(
+        sg: *mut bindings::scatterlist,
+        sg_cnt: u32,
+        sg_offset: u32,
+    ) = |transfer, slot| {
+        // SAFETY: The caller promises a list of `sg_cnt` entries, or null.
+        unsafe { SgSource::of_one(sg, sg_cnt) }
+            .and_then(|list| transfer.init_sg_one(slot, list, sg_offset))
+    } or init_sg
+
+    /// [`rdma_rw_ctx_init_bvec`] on a device that does DMA.
+    unsafe fn init_bvec_mapped(
+        bvecs: *const bindings::bio_vec,
+        nr_bvec: u32,
+        iter: bindings::bvec_iter,
+    ) = |transfer, slot| {
+        let piece = if nr_bvec == 1 {
+            // SAFETY: The caller promises an array of one entry, or null.
+            unsafe { BvecSource::only_piece(bvecs, iter) }
+        } else {
+            None
+        };
+
+        piece.and_then(|piece| transfer.init_bvec_one(slot, piece))
+    } or init_bvec
+}
+
 /// [`rdma_rw_ctx_wrs`] for any context.
 ///
 /// # Safety
@@ -173,6 +246,13 @@ unsafe extern "C" fn wrs(
     chain_wr: *mut bindings::ib_send_wr,
 ) -> *mut bindings::ib_send_wr {
     // SAFETY: The caller promises a context.
+    let reg = unsafe { Context::of_one_reg(ctx) };
+
+    if let (Some(reg), Some(completion)) = (reg, Completion::from_raw(cqe, chain_wr)) {
+        return reg.chain_wrs(completion);
+    }
+
+    // SAFETY: As above.
     let Some(ctx) = (unsafe { Context::from_raw(ctx) }) else {
         return chain_wr;
     };
@@ -268,20 +348,34 @@ c_abi! {
         rkey: u32,
         dir: bindings::dma_data_direction,
     ) -> c_int {
-        // SAFETY: The caller promises a valid QP, a list of `sg_cnt` entries or null, and writable
-        // memory that stays in place.
-        let (qp, list, slot) = unsafe {
-            (
-                Qp::from_raw(qp),
-                SgSource::of_one(sg, sg_cnt),
-                Slot::from_raw(ctx),
-            )
-        };
+        // SAFETY: The caller promises a valid QP, and writable memory that stays in place.
+        let (queue_pair, slot) = unsafe { (Qp::from_raw(qp), Slot::from_raw(ctx)) };
 
-        if let (Some(list), Some(way)) = (list, Direction::from_raw(dir)) {
-            let transfer = Transfer::new(qp, port_num, Remote::new(remote_addr, rkey), way);
+        if queue_pair.device().dma_device().is_some() {
+            // SAFETY: By this function's own safety requirements.
+            return unsafe {
+                init_sg_mapped(
+                    ctx,
+                    qp,
+                    port_num,
+                    sg,
+                    sg_cnt,
+                    sg_offset,
+                    remote_addr,
+                    rkey,
+                    dir,
+                )
+            };
+        }
+        if let Some(way) = Direction::from_raw(dir) {
+            let remote = Remote::new(remote_addr, rkey);
+            let transfer = Transfer::new(queue_pair, port_num, remote, way);
+            // SAFETY: The caller promises a list of `sg_cnt` entries, or null.
+            let list = unsafe { SgSource::of_one(sg, sg_cnt) };
 
-            if let Some(count) = transfer.init_sg_at_once(slot, list, sg_offset) {
+            if let Some(count) = list
+                .and_then(|list| transfer.init_sg_at_once(slot, list, sg_offset))
+            {
                 return count;
             }
         }
@@ -289,7 +383,7 @@ c_abi! {
         unsafe {
             init_sg(
                 ctx,
-                qp.as_raw(),
+                qp,
                 port_num,
                 sg,
                 sg_cnt,
@@ -339,10 +433,27 @@ c_abi! {
         dir: bindings::dma_data_direction,
     ) -> c_int {
         // SAFETY: The caller promises a valid QP, and writable memory that stays in place.
-        let (qp, slot) = unsafe { (Qp::from_raw(qp), Slot::from_raw(ctx)) };
+        let (queue_pair, slot) = unsafe { (Qp::from_raw(qp), Slot::from_raw(ctx)) };
 
+        if queue_pair.device().dma_device().is_some() {
+            // SAFETY: By this function's own safety requirements.
+            return unsafe {
+                init_bvec_mapped(
+                    ctx,
+                    qp,
+                    port_num,
+                    bvecs,
+                    nr_bvec,
+                    iter,
+                    remote_addr,
+                    rkey,
+                    dir,
+                )
+            };
+        }
         if let (1, Some(way)) = (nr_bvec, Direction::from_raw(dir)) {
-            let transfer = Transfer::new(qp, port_num, Remote::new(remote_addr, rkey), way);
+            let remote = Remote::new(remote_addr, rkey);
+            let transfer = Transfer::new(queue_pair, port_num, remote, way);
             // SAFETY: The caller promises an array of one entry, or null.
             let piece = || unsafe { BvecSource::only_piece(bvecs, iter) };
 
@@ -354,7 +465,7 @@ c_abi! {
         unsafe {
             init_bvec(
                 ctx,
-                qp.as_raw(),
+                qp,
                 port_num,
                 bvecs,
                 nr_bvec,
@@ -534,11 +645,12 @@ c_abi! {
     ) {
         // SAFETY: The caller promises a context that the device is done with, and its QP.
         unsafe {
-            if Direction::from_raw(dir).is_none()
-                || !Context::release_at_once(ctx, Qp::from_raw(qp), true)
-            {
-                destroy(ctx, qp, port_num, sg, sg_cnt, dir);
+            if let Some(way) = Direction::from_raw(dir) {
+                if Context::release_sg_at_once(ctx, Qp::from_raw(qp), way) {
+                    return;
+                }
             }
+            destroy(ctx, qp, port_num, sg, sg_cnt, dir);
         }
     }
 
@@ -568,11 +680,12 @@ c_abi! {
     ) {
         // SAFETY: The caller promises a context that the device is done with, and its QP.
         unsafe {
-            if Direction::from_raw(dir).is_none()
-                || !Context::release_at_once(ctx, Qp::from_raw(qp), false)
-            {
-                destroy_bvec(ctx, qp, port_num, bvecs, nr_bvec, dir);
+            if let Some(way) = Direction::from_raw(dir) {
+                if Context::release_bvec_at_once(ctx, Qp::from_raw(qp), way) {
+                    return;
+                }
             }
+            destroy_bvec(ctx, qp, port_num, bvecs, nr_bvec, dir);
         }
     }
 

@@ -20,8 +20,10 @@ use kernel::prelude::*;
 
 use super::{
     count,
+    device::DmaDevice,
     dma::{
         unmap_sges,
+        MappedSg,
         Segment, //
     },
     memory::kfree,
@@ -352,7 +354,7 @@ pub(crate) struct Slot<'a> {
     memory: PhantomData<&'a mut bindings::rdma_rw_ctx>,
 }
 
-impl Slot<'_> {
+impl<'a> Slot<'a> {
     /// Takes a caller's memory, which need not be initialised.
     ///
     /// # Safety
@@ -433,6 +435,25 @@ impl Slot<'_> {
         unsafe { self.write_in_place(Tag::Single, transfer, sge, 1) };
     }
 
+    /// Writes what of a context of one SGE does not depend on where its memory is mapped, so that it
+    /// need not be kept until that is known.
+    #[inline(always)]
+    pub(super) fn prepare_single(mut self, transfer: &Transfer<'_>) -> Prepared<'a> {
+        let lkey = transfer.qp.local_dma_lkey();
+        let [sge, ..] = self.sges();
+        let sge = sge.as_mut_ptr();
+
+        // SAFETY: By the type invariant.
+        unsafe {
+            (*sge).lkey = lkey;
+            self.write_in_place_wr(transfer, sge, 1);
+        }
+        if OWN_FORMS {
+            self.write_origin(1);
+        }
+        Prepared(self)
+    }
+
     /// Writes a context of `nr_sges` SGEs in one work request. They stand in the context, as
     /// [`Slot::sges`] gives them, or are an allocation.
     ///
@@ -470,18 +491,33 @@ impl Slot<'_> {
         sges: *mut bindings::ib_sge,
         nr_sges: u32,
     ) {
-        let ctx = self.write_head(tag, 1);
+        self.write_head(tag, 1);
+        // SAFETY: By this function's safety requirement.
+        unsafe { self.write_in_place_wr(transfer, sges, nr_sges) };
+        self.write_origin(nr_sges);
+    }
 
+    /// Writes the work request of such a context.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Slot::write_one_wr`], but that the SGEs may be written later.
+    #[inline(always)]
+    unsafe fn write_in_place_wr(
+        &mut self,
+        transfer: &Transfer<'_>,
+        sges: *mut bindings::ib_sge,
+        nr_sges: u32,
+    ) {
         // SAFETY: By the type invariant.
         unsafe {
-            (&raw mut (*InPlace::of(ctx)).wr).write(wr::rdma_wr(
+            (&raw mut (*InPlace::of(self.raw.as_ptr())).wr).write(wr::rdma_wr(
                 transfer.dir,
                 transfer.remote,
                 sges,
                 nr_sges,
             ));
         }
-        self.write_origin(nr_sges);
     }
 
     /// Writes a context of `nr_wrs` linked work requests over `nr_sges` SGEs.
@@ -549,6 +585,52 @@ impl Slot<'_> {
             (*iova).mapped_len = linked;
             (*iova).sge = segment.sge(transfer.qp.local_dma_lkey());
             (*iova).wr = wr::rdma_wr(transfer.dir, transfer.remote, &raw mut (*iova).sge, 1);
+        }
+    }
+}
+
+/// A [`Slot`] with all of a context of one SGE but the memory of that, and so no context yet: one
+/// that init has not made has no operations.
+pub(super) struct Prepared<'a>(Slot<'a>);
+
+impl Prepared<'_> {
+    /// Makes a context of it, over this memory.
+    #[inline(always)]
+    pub(super) fn over(self, segment: Segment) {
+        let Self(mut slot) = self;
+        let [sge, ..] = slot.sges();
+        let sge = sge.as_mut_ptr();
+
+        // SAFETY: By the type invariant of the slot.
+        unsafe {
+            (*sge).addr = segment.addr;
+            (*sge).length = segment.len;
+        }
+        slot.write_head(Tag::Single, 1);
+        // C's own fields are part of its seal.
+        if !OWN_FORMS {
+            slot.write_origin(1);
+        }
+    }
+}
+
+/// The registration of a context that has no more than this one.
+///
+/// # Invariants
+///
+/// It is valid, as is its MR, and in the use of this context alone.
+pub(crate) struct OneReg(*mut bindings::rdma_rw_reg_ctx);
+
+impl OneReg {
+    /// [`Context::chain_wrs`] for its context.
+    #[inline(always)]
+    pub(crate) fn chain_wrs(self, completion: Completion) -> *mut bindings::ib_send_wr {
+        // SAFETY: By the type invariant; and the last work request is valid.
+        unsafe {
+            let (first, last) = registered::arm(slice::from_mut(&mut *self.0));
+
+            completion.end_chain(last);
+            first
         }
     }
 }
@@ -639,6 +721,31 @@ impl Context<'_> {
 
             (head == Head::word(Tag::Single, 1) || OWN_FORMS && head == Head::word(Tag::Multi, 1))
                 .then(|| &raw mut (*InPlace::of(raw)).wr.wr)
+        }
+    }
+
+    /// A context that is known to have one registration and no more; none for all others, and for
+    /// what is no context.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Context::from_raw`].
+    #[inline(always)]
+    pub(crate) unsafe fn of_one_reg(raw: *mut bindings::rdma_rw_ctx) -> Option<OneReg> {
+        /// In which the two tags differ.
+        const EITHER: u64 = Head::word(Tag::Registered, 0) ^ Head::word(Tag::Signature, 0);
+
+        if raw.is_null() {
+            return None;
+        }
+
+        // SAFETY: By this function's safety requirement.
+        unsafe {
+            let head = Head::known(Head::place(raw).read());
+
+            // INVARIANT: A context with such a head is one that an init has written.
+            (head | EITHER == Head::word(Tag::Registered, 1) | EITHER)
+                .then(|| OneReg((*raw).__bindgen_anon_1.reg))
         }
     }
 
@@ -761,34 +868,87 @@ impl Context<'_> {
         }
     }
 
-    /// Releases a context that is known to have one work request in its place and be of the init
-    /// that `of_list` tells, on a device that works with kernel addresses: there is no mapping to be
-    /// undone. Returns whether it was one; any other is as it was.
+    /// The one work request, with its SGEs, of a context that is known to have it in its place and
+    /// be of the init that `of_list` tells; none for all others.
     ///
     /// # Safety
     ///
-    /// As for [`Context::from_raw`]; the device must be done with the context, and `qp` must be that
-    /// of its init.
+    /// As for [`Context::from_raw`].
     #[inline(always)]
-    pub(crate) unsafe fn release_at_once(
-        raw: *mut bindings::rdma_rw_ctx,
-        qp: &Qp,
-        of_list: bool,
-    ) -> bool {
+    unsafe fn in_place(raw: *mut bindings::rdma_rw_ctx, of_list: bool) -> Option<*mut InPlace> {
         // SAFETY: By this function's safety requirement. A context that has such a work request is
         // one that an init has written.
         unsafe {
-            if Self::only_wr(raw).is_none() || qp.device().dma_device().is_some() {
-                return false;
-            }
+            Self::only_wr(raw)?;
 
             let origin = Origin::place(raw).read_unaligned();
-            if origin.list.is_null() == of_list || !origin.is_sealed(raw) {
+            (origin.list.is_null() != of_list && origin.is_sealed(raw)).then(|| InPlace::of(raw))
+        }
+    }
+
+    /// Releases a context made from a scatterlist where that ends with one call at the most. Returns
+    /// whether it did; any other context is as it was.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Context::from_raw`]; the device must be done with the context, and `qp` and `dir`
+    /// must be those of its init, whose list must still be there.
+    #[inline(always)]
+    pub(crate) unsafe fn release_sg_at_once(
+        raw: *mut bindings::rdma_rw_ctx,
+        qp: &Qp,
+        dir: Direction,
+    ) -> bool {
+        // SAFETY: By this function's safety requirement.
+        unsafe {
+            let Some(in_place) = Self::in_place(raw, true) else {
+                return false;
+            };
+
+            if qp.device().dma_device().is_none() {
+                count::released(raw);
+                free_sges(in_place);
+            } else if has_its_sges(in_place) {
+                count::released(raw);
+                unmap_noted(raw, qp.device(), dir);
+            } else {
                 return false;
             }
+        }
+        true
+    }
 
-            count::released(raw);
-            free_sges(InPlace::of(raw));
+    /// The same for a context made from an array of `bio_vec`.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline(always)]
+    pub(crate) unsafe fn release_bvec_at_once(
+        raw: *mut bindings::rdma_rw_ctx,
+        qp: &Qp,
+        dir: Direction,
+    ) -> bool {
+        let dma_device = qp.device().dma_device();
+
+        // SAFETY: By this function's safety requirement. SGEs have a mapping each, and one alone is
+        // in the context.
+        unsafe {
+            let Some(in_place) = Self::in_place(raw, false) else {
+                return false;
+            };
+
+            if dma_device.is_none() {
+                count::released(raw);
+                free_sges(in_place);
+            } else if (*in_place).wr.wr.num_sge == 1 {
+                let [sge, ..] = &(*in_place).sges;
+
+                count::released(raw);
+                unmap_sges(dma_device, dir, slice::from_ref(sge));
+            } else {
+                return false;
+            }
         }
         true
     }
@@ -806,8 +966,12 @@ impl Context<'_> {
         if self.origin().is_some_and(|origin| !origin.list.is_null())
             && matches!(self.tag, Tag::Single | Tag::Multi | Tag::Registered)
         {
-            // SAFETY: By this function's safety requirement.
-            unsafe { self.release_sg(qp, list, dir) };
+            let raw = self.raw.as_ptr();
+            // SAFETY: By this function's safety requirement; the note has a list.
+            unsafe {
+                self.release_all_but_list(qp);
+                unmap_noted(raw, qp.device(), dir);
+            }
         } else {
             // SAFETY: As above.
             unsafe { self.destroy_other_sg(qp, list, dir) };
@@ -827,6 +991,8 @@ impl Context<'_> {
         // SAFETY: By this function's safety requirement; notes are of the context's own init.
         unsafe {
             match form {
+                // A list of its own tells an array.
+                Form::Unknown if self.table().is_some() => self.release_bvec(qp, 0, dir),
                 Form::Sg(_) | Form::Unknown => self.release_sg(qp, list, dir),
                 Form::Bvec(nr_sges) => self.release_bvec(qp, nr_sges, dir),
                 Form::Signature(_, prot) => self.release_signature(qp, list, prot, dir),
@@ -950,17 +1116,27 @@ impl Context<'_> {
     unsafe fn release_sg(self, qp: &Qp, list: RawList, dir: Direction) {
         // SAFETY: By this function's safety requirement.
         unsafe {
-            match self.tag {
-                Tag::Single | Tag::Multi | Tag::Iova => {
-                    count::released(self.raw.as_ptr());
-                    self.free_direct(true);
-                }
-                Tag::Registered | Tag::Signature => {
-                    count::released(self.raw.as_ptr());
-                    self.release_regs(qp, dir);
-                }
+            self.release_all_but_list(qp);
+            if let Some(dma_device) = qp.device().dma_device() {
+                unmap_sg(dma_device, list, dir);
             }
-            unmap_sg(qp.device(), list, dir);
+        }
+    }
+
+    /// Releases what a context over a scatterlist of its caller has besides the mapping of that.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Context::release_sg`].
+    #[inline(always)]
+    unsafe fn release_all_but_list(self, qp: &Qp) {
+        // SAFETY: By this function's safety requirement.
+        unsafe {
+            count::released(self.raw.as_ptr());
+            match self.tag {
+                Tag::Single | Tag::Multi | Tag::Iova => self.free_direct(true),
+                Tag::Registered | Tag::Signature => self.release_regs(qp),
+            }
         }
     }
 
@@ -997,7 +1173,7 @@ impl Context<'_> {
     /// The device must be done with the context, whose form this must be, and `qp` and `dir` must
     /// be those of its init.
     #[inline(always)]
-    unsafe fn release_bvec(self, qp: &Qp, nr_sges: u32, dir: Direction) {
+    unsafe fn release_bvec(mut self, qp: &Qp, nr_sges: u32, dir: Direction) {
         let device = qp.device();
 
         // SAFETY: By this function's safety requirement, and the type invariant: every SGE has a
@@ -1012,7 +1188,10 @@ impl Context<'_> {
                     unmap_sges(device.dma_device(), dir, sges);
                     self.free_direct(false);
                 }
-                Tag::Registered | Tag::Signature => self.release_regs(qp, dir),
+                Tag::Registered | Tag::Signature => match self.table() {
+                    Some(table) => self.release_regs_and(qp, table, dir),
+                    None => self.release_regs(qp),
+                },
                 Tag::Iova => self.release_iova(device, dir),
             }
         }
@@ -1029,9 +1208,11 @@ impl Context<'_> {
         // SAFETY: By this function's safety requirement.
         unsafe {
             count::released(self.raw.as_ptr());
-            self.release_regs(qp, dir);
-            unmap_sg(qp.device(), prot, dir);
-            unmap_sg(qp.device(), data, dir);
+            self.release_regs(qp);
+            if let Some(dma_device) = qp.device().dma_device() {
+                unmap_sg(dma_device, prot, dir);
+                unmap_sg(dma_device, data, dir);
+            }
         }
     }
 
@@ -1059,39 +1240,68 @@ impl Context<'_> {
         }
     }
 
-    /// Gives all MRs back, and releases the scatterlist that the context owns, if any.
+    /// The scatterlist that the context owns, if any.
+    #[inline]
+    fn table(&mut self) -> Option<bindings::sg_table> {
+        match (self.tag, self.regs().first()) {
+            (Tag::Registered, Some(reg)) if !reg.sgt.sgl.is_null() => Some(reg.sgt),
+            _ => None,
+        }
+    }
+
+    /// Gives all MRs of a context of registrations back.
     ///
     /// # Safety
     ///
-    /// The device must be done with the context, and `qp` and `dir` must be those of its init.
+    /// The device must be done with the context, nobody may use it any more, and `qp` must be that
+    /// of its init.
     #[inline(always)]
-    unsafe fn release_regs(mut self, qp: &Qp, dir: Direction) {
+    unsafe fn put_mrs(&mut self, qp: &Qp) {
         let kind = match self.tag {
             Tag::Signature => Kind::Integrity,
             _ => Kind::Data,
         };
-        // SAFETY: By the type invariant, for a context that owns a list.
-        let in_list = OWN_FORMS && unsafe { (*Origin::place(self.raw.as_ptr())).nents } == 0;
-        let regs = self.regs();
-        let table = regs.first().map(|reg| reg.sgt);
 
-        for reg in regs.iter() {
-            // SAFETY: By the type invariant; nothing of the context is used any more.
+        for reg in self.regs().iter() {
+            // SAFETY: By this function's safety requirement.
             unsafe { registered::put(qp, kind, reg) };
         }
+    }
 
-        match table {
-            Some(table) if kind == Kind::Data && !table.sgl.is_null() => {
-                // SAFETY: By this function's safety requirement.
-                unsafe { registered::release_table(qp.device(), dir, table) };
-                if in_list {
-                    return;
-                }
-            }
-            _ => {}
+    /// Releases a context of registrations that owns no scatterlist.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Context::put_mrs`].
+    #[inline(always)]
+    unsafe fn release_regs(mut self, qp: &Qp) {
+        // SAFETY: By this function's safety requirement; by the type invariant the registrations are
+        // an allocation.
+        unsafe {
+            self.put_mrs(qp);
+            kfree(self.regs().as_mut_ptr());
         }
-        // SAFETY: By the type invariant this is an allocation, and goes out of use.
-        unsafe { kfree(regs.as_mut_ptr()) };
+    }
+
+    /// Releases a context of registrations that owns this scatterlist.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Context::put_mrs`]; `dir` must be that of the context's init.
+    #[inline(always)]
+    unsafe fn release_regs_and(mut self, qp: &Qp, table: bindings::sg_table, dir: Direction) {
+        // SAFETY: By this function's safety requirement; by the type invariant the registrations are
+        // an allocation, or lie in that of the list.
+        unsafe {
+            let in_list = OWN_FORMS && (*Origin::place(self.raw.as_ptr())).nents == 0;
+            let regs = self.regs().as_mut_ptr();
+
+            self.put_mrs(qp);
+            registered::release_table(qp.device(), dir, table);
+            if !in_list {
+                kfree(regs);
+            }
+        }
     }
 
     /// Unlinks and frees the IOVA range.
@@ -1124,12 +1334,27 @@ impl Context<'_> {
 unsafe fn free_sges(in_place: *mut InPlace) {
     // SAFETY: By this function's safety requirement.
     unsafe {
-        let sges = (*in_place).wr.wr.sg_list;
-
-        if OWN_FORMS && !ptr::eq(sges, (&raw const (*in_place).sges).cast()) {
-            kfree(sges);
+        if !has_its_sges(in_place) {
+            kfree((*in_place).wr.wr.sg_list);
         }
     }
+}
+
+/// Whether the SGEs are in the context with their work request, and not an allocation.
+///
+/// # Safety
+///
+/// The member must be in use.
+#[inline(always)]
+unsafe fn has_its_sges(in_place: *mut InPlace) -> bool {
+    // SAFETY: By this function's safety requirement.
+    !OWN_FORMS
+        || unsafe {
+            ptr::eq(
+                (*in_place).wr.wr.sg_list,
+                (&raw const (*in_place).sges).cast(),
+            )
+        }
 }
 
 /// Ends a chain of work requests. Whatever an earlier end has left is overwritten.
@@ -1152,17 +1377,30 @@ unsafe fn end_chain(
     }
 }
 
+/// Unmaps the list that a context has noted.
+///
+/// # Safety
+///
+/// The context must have a note of a list, which must still be there, mapped for this device and
+/// direction.
+#[inline(always)]
+unsafe fn unmap_noted(raw: *mut bindings::rdma_rw_ctx, device: &Device, dir: Direction) {
+    // SAFETY: By this function's safety requirement. A note has what a list has told.
+    unsafe {
+        let origin = Origin::place(raw).read_unaligned();
+        let list = SgSource::from_parts(origin.list, origin.nents);
+
+        drop(MappedSg::from_kept(device, list, dir));
+    }
+}
+
 /// Unmaps a caller's list that init mapped.
 ///
 /// # Safety
 ///
 /// The list must be null, empty, or mapped for this device and direction.
 #[inline]
-unsafe fn unmap_sg(device: &Device, list: RawList, dir: Direction) {
-    // There is nothing to be undone for a software device.
-    let Some(dma_device) = device.dma_device() else {
-        return;
-    };
+unsafe fn unmap_sg(dma_device: DmaDevice, list: RawList, dir: Direction) {
     let (list, nents) = list;
     let Ok(nents) = i32::try_from(nents) else {
         return;

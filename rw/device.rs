@@ -2,7 +2,11 @@
 
 //! Views of the devices and QPs that C hands over.
 
-use core::mem;
+use core::mem::{
+    self,
+    offset_of,
+    size_of, //
+};
 use core::num::NonZeroU32;
 
 use kernel::types::Opaque;
@@ -42,7 +46,18 @@ impl Direction {
     pub(crate) fn as_raw(self) -> bindings::dma_data_direction {
         self as bindings::dma_data_direction
     }
+
+    /// 0 for a WRITE and 1 for a READ: which of two it is, without a branch.
+    #[inline(always)]
+    pub(super) fn nth(self) -> u32 {
+        self.as_raw().wrapping_sub(Self::Write.as_raw())
+    }
 }
+
+const _: () = assert!(
+    bindings::dma_data_direction_DMA_FROM_DEVICE == bindings::dma_data_direction_DMA_TO_DEVICE + 1,
+    "the two directions do not follow each other"
+);
 
 /// What a port speaks, as far as RDMA READs and WRITEs care.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -198,6 +213,12 @@ pub(crate) fn force_mr() -> bool {
     unsafe { bindings::rdma_rw_force_mr }
 }
 
+const _: () = assert!(
+    offset_of!(bindings::ib_qp, max_read_sge)
+        == offset_of!(bindings::ib_qp, max_write_sge) + size_of::<u32>(),
+    "the two limits do not follow each other"
+);
+
 /// A queue pair, `struct ib_qp`.
 ///
 /// # Invariants
@@ -244,12 +265,13 @@ impl Qp {
     pub(crate) fn max_sge(&self, dir: Direction) -> Option<NonZeroU32> {
         let raw = self.as_raw();
 
-        // SAFETY: By the type invariant; the limits are set when the QP is created.
+        // SAFETY: By the type invariant; the limits are set when the QP is created, and next to each
+        // other.
         NonZeroU32::new(unsafe {
-            match dir {
-                Direction::Write => (*raw).max_write_sge,
-                Direction::Read => (*raw).max_read_sge,
-            }
+            raw.byte_add(offset_of!(bindings::ib_qp, max_write_sge))
+                .cast::<u32>()
+                .add(dir.nth() as usize)
+                .read()
         })
     }
 

@@ -11,7 +11,12 @@ use kernel::prelude::*;
 
 use super::{
     device::DmaDevice,
-    sgl::are_filled,
+    sgl::{
+        are_filled,
+        Mapped,
+        View, //
+    },
+    warn_on_once,
     Device,
     Direction,
     SgSource, //
@@ -75,34 +80,63 @@ impl<'a> MappedSg<'a> {
     /// The DMA API's error.
     #[inline(always)]
     pub(super) fn new(device: &'a Device, list: SgSource, dir: Direction) -> Result<Self> {
-        let (nents, filled) = match device.dma_device() {
-            None => {
-                let filled = list.map_virtual();
+        match device.dma_device() {
+            None => Ok(Self {
+                device,
+                list,
+                nents: list.nents(),
+                dir,
+                filled: Some(list.map_virtual()),
+            }),
+            Some(dma_device) => Self::for_dma(device, dma_device, list, dir),
+        }
+    }
 
-                (list.nents().get(), Some(filled))
-            }
-            Some(dma_device) => {
-                let mut table = bindings::sg_table {
-                    sgl: list.as_raw(),
-                    nents: 0,
-                    orig_nents: list.nents().get(),
-                };
-
-                // SAFETY: The device and the list are valid.
-                check(unsafe {
-                    bindings::dma_map_sgtable(dma_device.as_raw(), &mut table, dir.as_raw(), 0)
-                })?;
-                (table.nents, None)
-            }
+    /// Maps a list for a device that does DMA, through `dma_device`.
+    ///
+    /// # Errors
+    ///
+    /// The DMA API's error.
+    #[inline(always)]
+    pub(super) fn for_dma(
+        device: &'a Device,
+        dma_device: DmaDevice,
+        list: SgSource,
+        dir: Direction,
+    ) -> Result<Self> {
+        let mut table = bindings::sg_table {
+            sgl: list.as_raw(),
+            nents: 0,
+            orig_nents: list.nents().get(),
         };
 
+        // SAFETY: The device and the list are valid.
+        check(unsafe {
+            bindings::dma_map_sgtable(dma_device.as_raw(), &mut table, dir.as_raw(), 0)
+        })?;
         Ok(Self {
             device,
             list,
-            nents: NonZeroU32::new(nents).ok_or(EIO)?,
+            nents: NonZeroU32::new(table.nents).ok_or(EIO)?,
             dir,
-            filled,
+            filled: None,
         })
+    }
+
+    /// The memory of the first entry behind its first `offset` bytes.
+    ///
+    /// # Errors
+    ///
+    /// `EIO`, with one warning, where there is none.
+    #[inline(always)]
+    pub(super) fn first(&self, offset: u32) -> Result<Segment> {
+        // SAFETY: The first entry is mapped.
+        let segment = unsafe { Mapped.segment(self.as_raw()) };
+
+        if warn_on_once!(offset >= segment.len) {
+            return Err(EIO);
+        }
+        Ok(segment.without(offset))
     }
 
     /// Takes charge of a mapping that [`MappedSg::keep`] left with a context.

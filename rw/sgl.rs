@@ -77,6 +77,23 @@ impl SgSource {
         })
     }
 
+    /// Takes what [`SgSource::as_raw`] and [`SgSource::nents`] have told.
+    ///
+    /// # Safety
+    ///
+    /// As for [`SgSource::from_raw`]; and both must be of one list.
+    #[inline(always)]
+    pub(super) unsafe fn from_parts(sgl: *mut bindings::scatterlist, nents: u32) -> Self {
+        // SAFETY: By this function's safety requirement.
+        // INVARIANT: As above.
+        unsafe {
+            Self {
+                sgl: NonNull::new_unchecked(sgl),
+                nents: NonZeroU32::new_unchecked(nents),
+            }
+        }
+    }
+
     /// First entry of the list.
     #[inline]
     pub(super) fn as_raw(&self) -> *mut bindings::scatterlist {

@@ -11,7 +11,10 @@ use super::{
         Piece, //
     },
     device::Protocol,
-    dma::MappedSg,
+    dma::{
+        self,
+        MappedSg, //
+    },
     iova,
     multi,
     pages::Pages,
@@ -113,6 +116,12 @@ impl<'a> Transfer<'a> {
         self.dir == Direction::Read && limit != 0 && nents > limit
     }
 
+    /// Whether memory of one entry is for an SGE, and there is room for one.
+    #[inline(always)]
+    fn takes_one_sge(&self) -> bool {
+        !self.requires_mr() && self.qp.max_sge(self.dir).is_some()
+    }
+
     /// Makes a context for the shortest of transfers over a scatterlist: one entry, on a device that
     /// works with kernel addresses, and no MR. There is nothing to be taken or given back.
     ///
@@ -124,13 +133,35 @@ impl<'a> Transfer<'a> {
         list: SgSource,
         offset: u32,
     ) -> Option<c_int> {
-        if self.needs_dma() || self.requires_mr() {
+        if self.needs_dma() || !self.takes_one_sge() {
             return None;
         }
-        self.qp.max_sge(self.dir)?;
 
         let segment = list.map_virtual_one(&Pages::known_virtual()?, offset)?;
         Some(single::init(&mut slot.of_list(list), self, segment))
+    }
+
+    /// The same for a list of one entry, which is mapped for DMA first. None where it is not for an SGE,
+    /// or the device does no DMA.
+    #[inline(always)]
+    pub(crate) fn init_sg_one(
+        &self,
+        slot: Slot<'_>,
+        list: SgSource,
+        offset: u32,
+    ) -> Option<Result<c_int>> {
+        let device = self.qp.device();
+        let dma_device = device.dma_device()?;
+
+        self.takes_one_sge().then(|| {
+            let prepared = slot.of_list(list).prepare_single(self);
+            let mapped = MappedSg::for_dma(device, dma_device, list, self.dir)?;
+            let segment = mapped.first(offset)?;
+
+            mapped.keep();
+            prepared.over(segment);
+            Ok(1)
+        })
     }
 
     /// Makes a context for a scatterlist, leaving out its first `offset` bytes. See
@@ -212,14 +243,28 @@ impl<'a> Transfer<'a> {
         mut slot: Slot<'_>,
         piece: impl FnOnce() -> Option<Piece>,
     ) -> Option<c_int> {
-        if self.needs_dma() || self.requires_mr() {
+        if self.needs_dma() || !self.takes_one_sge() {
             return None;
         }
-        self.qp.max_sge(self.dir)?;
 
         let pages = Pages::known_virtual()?;
         let segment = piece()?.segment(&pages);
         Some(single::init(&mut slot, self, segment))
+    }
+
+    /// The same where the memory is mapped for DMA first. None where it is not for an SGE, or not
+    /// within one entry.
+    #[inline(always)]
+    pub(crate) fn init_bvec_one(&self, slot: Slot<'_>, piece: Piece) -> Option<Result<c_int>> {
+        let dma_device = self.qp.device().dma_device()?;
+
+        self.takes_one_sge().then(|| {
+            let prepared = slot.prepare_single(self);
+            let segment = piece.segment(&Pages::new(Some(dma_device), piece.page()));
+
+            prepared.over(dma::map(Some(dma_device), self.dir, segment)?);
+            Ok(1)
+        })
     }
 
     /// Makes a context for an array of `bio_vec`. See [`crate::rdma_rw_ctx_init_bvec`].

@@ -13,10 +13,11 @@ use crate::bindings;
 /// Opcode of an RDMA READ or WRITE.
 #[inline(always)]
 pub(super) fn opcode(dir: Direction) -> bindings::ib_wr_opcode {
-    match dir {
-        Direction::Write => bindings::ib_wr_opcode_IB_WR_RDMA_WRITE,
-        Direction::Read => bindings::ib_wr_opcode_IB_WR_RDMA_READ,
-    }
+    /// From the one to the other.
+    const APART: bindings::ib_wr_opcode = bindings::ib_wr_opcode_IB_WR_RDMA_READ
+        .wrapping_sub(bindings::ib_wr_opcode_IB_WR_RDMA_WRITE);
+
+    bindings::ib_wr_opcode_IB_WR_RDMA_WRITE.wrapping_add(dir.nth().wrapping_mul(APART))
 }
 
 /// An RDMA READ or WRITE over some SGEs, neither linked nor signalled.

@@ -477,10 +477,7 @@ impl Mock {
     pub(crate) fn take_completed(&self) -> Result<KVVec<Completed>> {
         let empty = KVVec::with_capacity(CAPACITY, GFP_KERNEL)?;
 
-        Ok(core::mem::replace(
-            &mut self.inner.lock().completed,
-            empty,
-        ))
+        Ok(core::mem::replace(&mut self.inner.lock().completed, empty))
     }
 
     /// Makes the remote buffer `len` bytes long and fills it with a pattern.
