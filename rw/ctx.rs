@@ -1348,13 +1348,10 @@ unsafe fn free_sges(in_place: *mut InPlace) {
 #[inline(always)]
 unsafe fn has_its_sges(in_place: *mut InPlace) -> bool {
     // SAFETY: By this function's safety requirement.
-    !OWN_FORMS
-        || unsafe {
-            ptr::eq(
-                (*in_place).wr.wr.sg_list,
-                (&raw const (*in_place).sges).cast(),
-            )
-        }
+    let sges = unsafe { (*in_place).wr.wr.sg_list };
+
+    // SAFETY: As above.
+    !OWN_FORMS || ptr::eq(sges, unsafe { &raw const (*in_place).sges }.cast())
 }
 
 /// Ends a chain of work requests. Whatever an earlier end has left is overwritten.
