@@ -509,14 +509,25 @@ impl<'a> Slot<'a> {
         sges: *mut bindings::ib_sge,
         nr_sges: u32,
     ) {
+        let whole = wr::rdma_wr(transfer.dir, transfer.remote, sges, nr_sges);
+
         // SAFETY: By the type invariant.
         unsafe {
-            (&raw mut (*InPlace::of(self.raw.as_ptr())).wr).write(wr::rdma_wr(
-                transfer.dir,
-                transfer.remote,
-                sges,
-                nr_sges,
-            ));
+            let wr = &raw mut (*InPlace::of(self.raw.as_ptr())).wr;
+
+            if !OWN_FORMS {
+                wr.write(whole);
+                return;
+            }
+            // All but `next` and `wr_cqe`: nobody looks at them before the end of the chain is
+            // written, and this is the end.
+            (*wr).wr.sg_list = whole.wr.sg_list;
+            (*wr).wr.num_sge = whole.wr.num_sge;
+            (*wr).wr.opcode = whole.wr.opcode;
+            (*wr).wr.send_flags = whole.wr.send_flags;
+            (*wr).wr.ex = whole.wr.ex;
+            (*wr).remote_addr = whole.remote_addr;
+            (*wr).rkey = whole.rkey;
         }
     }
 

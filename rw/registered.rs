@@ -265,10 +265,8 @@ const NO_TABLE: bindings::sg_table = bindings::sg_table {
 /// The MR must be out of its pool of `qp`, in the charge of `reg`, which must not use it again.
 #[inline]
 pub(super) unsafe fn put(qp: &Qp, kind: Kind, reg: &bindings::rdma_rw_reg_ctx) {
-    if let Some(mr) = NonNull::new(reg.mr) {
-        // SAFETY: By this function's safety requirement.
-        drop(unsafe { Mr::from_kept(qp, kind.pool(), mr) });
-    }
+    // SAFETY: By this function's safety requirement; so there is one.
+    drop(unsafe { Mr::from_kept(qp, kind.pool(), NonNull::new_unchecked(reg.mr)) });
 }
 
 /// Links a registration and the invalidation before it, if the MR still holds an earlier
@@ -360,9 +358,7 @@ fn invalidates_itself(reg: &bindings::rdma_rw_reg_ctx) -> bool {
 pub(super) unsafe fn arm(
     regs: &mut [bindings::rdma_rw_reg_ctx],
 ) -> (*mut bindings::ib_send_wr, *mut bindings::ib_send_wr) {
-    let mut ends: (*mut bindings::ib_send_wr, _) = (ptr::null_mut(), ptr::null_mut());
-
-    for reg in regs {
+    for reg in regs.iter_mut() {
         // SAFETY: By this function's safety requirement.
         let mr = unsafe { &mut *reg.mr };
         let read_inv = invalidates_itself(reg);
@@ -374,13 +370,13 @@ pub(super) unsafe fn arm(
         if read_inv {
             reg.wr.wr.ex.invalidate_rkey = mr.lkey;
         }
-
-        ends.1 = &raw mut reg.wr.wr;
-        if ends.0.is_null() {
-            ends.0 = head(reg);
-        }
     }
-    ends
+
+    let first = regs.first_mut().map_or(ptr::null_mut(), head);
+    let last = regs
+        .last_mut()
+        .map_or(ptr::null_mut(), |reg| &raw mut reg.wr.wr);
+    (first, last)
 }
 
 /// Takes [`arm`] back where a post failed: an MR whose registration was not posted is again what it
