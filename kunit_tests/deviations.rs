@@ -132,6 +132,8 @@ pub(crate) static D1_OFFSET: &[Case] = &[
     case("mlx5 READ of 17", MLX5, Read, Pages(17), 17 * PAGE),
     case("DMA: WRITE, at the end", MLX5_DMA, Write, Pages(3), 3 * PAGE),
     case("DMA: siw READ, behind the end", SIW_DMA, Read, Pages(3), 3 * PAGE + 5),
+    case("DMA: WRITE of one entry, at the end", MLX5_DMA, Write, Each(1, (7, 100)), 100),
+    case("DMA: READ of one entry, behind the end", MLX5_DMA, Read, Pages(1), PAGE + 1),
     case("coalesced: READ, at the end", MLX5_IOMMU, Read, Pages(3), 3 * PAGE),
     case("IOMMU: READ, at the end", MLX5_PCI, Read, Pages(3), 3 * PAGE),
 ];
@@ -205,7 +207,9 @@ pub(crate) static D2_NO_SGES: &[Case] = &[
     case("bvec WRITE of 1", RXE, Write, Pages(1), 1),
     case("bvec WRITE of 2", RXE, Write, Pages(2), 1),
     case("bvec READ of 2", RXE.max_sge_rd(0), Read, Pages(2), 1),
+    case("DMA: sg WRITE of 1", MLX5_DMA, Write, Pages(1), 0),
     case("DMA: sg WRITE of 2", MLX5_DMA, Write, Pages(2), 0),
+    case("DMA: bvec WRITE of 1", MLX5_DMA, Write, Pages(1), 1),
     case("DMA: bvec WRITE of 2", MLX5_DMA, Write, Pages(2), 1),
 ];
 
