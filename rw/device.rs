@@ -102,12 +102,21 @@ impl Device {
     /// [`Protocol::Other`].
     #[inline]
     pub(crate) fn protocol(&self, port_num: u32) -> Protocol {
+        let protocol = self.protocol_of(port_num);
+
+        warn_on_once!(protocol.is_none());
+        protocol.unwrap_or(Protocol::Other)
+    }
+
+    /// Protocol of a port; none where the device does not have the port.
+    #[inline]
+    pub(crate) fn protocol_of(&self, port_num: u32) -> Option<Protocol> {
         let raw = self.as_raw();
 
         // SAFETY: By the type invariant. The count is set before the device is registered.
         let ports = unsafe { (*raw).phys_port_cnt };
-        if warn_on_once!(port_num > ports) {
-            return Protocol::Other;
+        if port_num > ports {
+            return None;
         }
 
         // SAFETY: By the type invariant; `port_data` has an element for every port number from 0
@@ -118,23 +127,23 @@ impl Device {
                 .core_cap_flags
         };
 
-        if caps & bindings::RDMA_CORE_CAP_PROT_IWARP != 0 {
+        Some(if caps & bindings::RDMA_CORE_CAP_PROT_IWARP != 0 {
             Protocol::Iwarp
         } else {
             Protocol::Other
-        }
+        })
     }
 
-    /// Whether contexts of this device may use MRs, and queues and pools are sized for that.
+    /// Whether contexts of a port may use MRs, and queues and pools are sized for that.
     #[inline]
-    pub(crate) fn may_use_mrs(&self, port_num: u32) -> bool {
-        self.has_use_for_mrs(port_num) || force_mr()
+    pub(crate) fn may_use_mrs(&self, protocol: Protocol) -> bool {
+        protocol == Protocol::Iwarp || self.max_sgl_rd() | u32::from(force_mr()) != 0
     }
 
-    /// Whether some transfers are better made with MRs on this device, or cannot be without.
+    /// Whether some transfers are better made with MRs on a port, or cannot be without.
     #[inline]
-    pub(crate) fn has_use_for_mrs(&self, port_num: u32) -> bool {
-        self.protocol(port_num) == Protocol::Iwarp || self.max_sgl_rd() != 0
+    pub(crate) fn has_use_for_mrs(&self, protocol: Protocol) -> bool {
+        protocol == Protocol::Iwarp || self.max_sgl_rd() != 0
     }
 
     /// Number of pages an MR is made for; never 0, so that it can be divided by.

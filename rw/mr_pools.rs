@@ -70,12 +70,15 @@ pub(crate) fn fill(qp: &Qp, attr: &bindings::ib_qp_init_attr) -> Result {
     let nr = attr.cap.max_rdma_ctxs;
     let integrity = sizing::has_integrity(attr.create_flags);
 
-    if nr == 0 || !(integrity || device.may_use_mrs(attr.port_num)) {
+    if nr == 0 || !(integrity || device.may_use_mrs(device.protocol(attr.port_num))) {
         return Ok(());
     }
 
     // The send queue was sized by C, without a thought of MRs.
-    if cfg!(rdma_rw_takeover) && !integrity && !device.has_use_for_mrs(attr.port_num) {
+    if cfg!(rdma_rw_takeover)
+        && !integrity
+        && !device.has_use_for_mrs(device.protocol(attr.port_num))
+    {
         let wrs = sizing::max_send_wr(device, attr.port_num, nr, attr.create_flags);
 
         if attr.cap.max_send_wr < wrs.min(device.max_qp_wr()) {

@@ -9,7 +9,10 @@
 use core::num::NonZeroU32;
 
 use super::{
-    device::force_mr,
+    device::{
+        force_mr,
+        Protocol, //
+    },
     warn_on_once,
     Device, //
 };
@@ -18,25 +21,47 @@ use crate::bindings;
 /// Divides and rounds up.
 #[inline]
 pub(super) fn div_round_up(n: u32, by: NonZeroU32) -> u32 {
-    // With `by` of 1 there is no remainder, otherwise the quotient is at most half of `u32::MAX`:
-    // the sum does not wrap.
-    (n / by).wrapping_add(u32::from(n % by != 0))
+    match n.checked_add(by.get() - 1) {
+        Some(sum) => sum / by,
+        // `by` is not 1 here, so the quotient is at most half of `u32::MAX`.
+        None => (n / by).wrapping_add(u32::from(n % by != 0)),
+    }
 }
 
 /// See [`crate::rdma_rw_mr_factor`].
 pub(crate) fn mr_factor(device: &Device, port_num: u32, max_pages: u32) -> u32 {
-    let pages = if device.has_use_for_mrs(port_num) {
-        device.mr_pages(false)
-    } else if !force_mr() {
-        device.max_sge_rd()
-    } else if cfg!(rdma_rw_takeover) {
-        // C gets the QP back one day, and may do without MRs then.
-        device.mr_pages(false).min(device.max_sge_rd())
-    } else {
-        device.mr_pages(false)
-    };
+    /// For a port that there is not; apart, so that nothing is kept across the warning elsewhere.
+    #[cold]
+    #[inline(never)]
+    fn warned(device: &Device, port_num: u32, max_pages: u32) -> u32 {
+        mr_factor_of(device, device.protocol(port_num), max_pages)
+    }
 
-    div_round_up(max_pages, pages)
+    match device.protocol_of(port_num) {
+        Some(protocol) => mr_factor_of(device, protocol, max_pages),
+        None => warned(device, port_num, max_pages),
+    }
+}
+
+#[inline(always)]
+fn mr_factor_of(device: &Device, protocol: Protocol, max_pages: u32) -> u32 {
+    /// Apart, so that neither way jumps to a division that both share.
+    #[cold]
+    #[inline(never)]
+    fn of_mrs(device: &Device, max_pages: u32) -> u32 {
+        div_round_up(max_pages, device.mr_pages(false))
+    }
+
+    if cfg!(rdma_rw_takeover) && force_mr() && !device.has_use_for_mrs(protocol) {
+        // C gets the QP back one day, and may do without MRs then.
+        let pages = device.mr_pages(false).min(device.max_sge_rd());
+
+        div_round_up(max_pages, pages)
+    } else if device.may_use_mrs(protocol) {
+        of_mrs(device, max_pages)
+    } else {
+        div_round_up(max_pages, device.max_sge_rd())
+    }
 }
 
 /// See [`crate::rdma_rw_max_send_wr`].
@@ -46,14 +71,30 @@ pub(crate) fn max_send_wr(
     max_rdma_ctxs: u32,
     create_flags: u32,
 ) -> u32 {
-    // The transfer itself, and where MRs come into play their invalidation and registration.
-    let per_ctx = if has_integrity(create_flags) || device.may_use_mrs(port_num) {
-        3
-    } else {
-        1
-    };
+    /// As in [`mr_factor`].
+    #[cold]
+    #[inline(never)]
+    fn warned(device: &Device, port_num: u32, max_rdma_ctxs: u32) -> u32 {
+        max_send_wr_of(device.may_use_mrs(device.protocol(port_num)), max_rdma_ctxs)
+    }
 
-    max_rdma_ctxs.saturating_mul(per_ctx)
+    if has_integrity(create_flags) {
+        return max_send_wr_of(true, max_rdma_ctxs);
+    }
+    match device.protocol_of(port_num) {
+        Some(protocol) => max_send_wr_of(device.may_use_mrs(protocol), max_rdma_ctxs),
+        None => warned(device, port_num, max_rdma_ctxs),
+    }
+}
+
+#[inline(always)]
+fn max_send_wr_of(use_mrs: bool, max_rdma_ctxs: u32) -> u32 {
+    if use_mrs {
+        // The transfer itself, and the invalidation and the registration of an MR.
+        max_rdma_ctxs.saturating_mul(3)
+    } else {
+        max_rdma_ctxs
+    }
 }
 
 /// See [`crate::rdma_rw_init_qp`].
