@@ -17,10 +17,12 @@
  *	mode=watch	contexts and work requests that others make until the module
  *			is unloaded, and the ticks that they spend in making and
  *			destroying them, with those of the probes.
+ *	mode=period	ticks from a context that others make to the next one, or to
+ *			the one PER after it, until the module is unloaded: the
+ *			quartiles, and the mean of what is between these.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/kernel_stat.h>
 #include <linux/kprobes.h>
 #include <linux/kthread.h>
 #include <linux/mm.h>
@@ -41,7 +43,7 @@ static char *mode = "count";
 static char *mode = "off";
 #endif
 module_param(mode, charp, 0444);
-MODULE_PARM_DESC(mode, "What to measure: count, time, hammer, watch or off");
+MODULE_PARM_DESC(mode, "What to measure: count, time, hammer, watch, period or off");
 
 static char *set = "main";
 module_param(set, charp, 0444);
@@ -67,21 +69,9 @@ static unsigned int contexts = 50000;
 module_param(contexts, uint, 0444);
 MODULE_PARM_DESC(contexts, "mode=hammer: contexts of each processor");
 
-/* Nanoseconds that the processors have not been idle for, to read at any time. */
-static int busy_get(char *buffer, const struct kernel_param *kp)
-{
-	u64 now = ktime_get_ns(), busy = 0;
-	int cpu;
-
-	for_each_online_cpu(cpu)
-		busy += now - (get_cpu_idle_time_us(cpu, NULL) +
-			       get_cpu_iowait_time_us(cpu, NULL)) * NSEC_PER_USEC;
-	return sysfs_emit(buffer, "%llu\n", busy);
-}
-
-static const struct kernel_param_ops busy_ops = { .get = busy_get };
-module_param_cb(busy, &busy_ops, NULL, 0444);
-MODULE_PARM_DESC(busy, "Nanoseconds that the processors have not been idle for");
+static unsigned int per = 1;
+module_param(per, uint, 0444);
+MODULE_PARM_DESC(per, "mode=period: number of contexts of a request");
 
 /* Phases of a context; the total is measured by itself. */
 enum phase { INIT, WRS, DESTROY, TOTAL, NR_PHASES };
@@ -985,6 +975,77 @@ static void watch_stop(void)
 		atomic64_read(&nr_destroyed), atomic64_read(&ticks_init),
 		atomic64_read(&ticks_destroy), missed);
 }
+
+/* ----------------------------------------------------------------- mode=period */
+
+/* When contexts were made, as far as there is room. */
+#define MAX_PERIODS	16384
+static u64 *made_at;
+static atomic_t nr_made;
+
+static int made(struct kprobe *probe, struct pt_regs *regs)
+{
+	int i = atomic_inc_return(&nr_made) - 1;
+
+	if (i < MAX_PERIODS)
+		made_at[i] = ticks();
+	return 0;
+}
+
+static struct kprobe period_probes[] = {
+	{ .symbol_name = "rdma_rw_ctx_init", .pre_handler = made },
+	{ .symbol_name = "rdma_rw_ctx_init_bvec", .pre_handler = made },
+};
+
+static int period_start(void)
+{
+	int ret;
+	u32 i;
+
+	if (!per)
+		return -EINVAL;
+	made_at = kvcalloc(MAX_PERIODS, sizeof(*made_at), GFP_KERNEL);
+	if (!made_at)
+		return -ENOMEM;
+
+	for (i = 0; i < ARRAY_SIZE(period_probes); i++) {
+		ret = register_kprobe(&period_probes[i]);
+		if (ret) {
+			while (i--)
+				unregister_kprobe(&period_probes[i]);
+			kvfree(made_at);
+			return ret;
+		}
+	}
+	return 0;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	return cmp_int(*(const u64 *)a, *(const u64 *)b);
+}
+
+static void period_stop(void)
+{
+	u64 middle = 0;
+	u32 i, nr;
+
+	for (i = 0; i < ARRAY_SIZE(period_probes); i++)
+		unregister_kprobe(&period_probes[i]);
+
+	nr = min(atomic_read(&nr_made), MAX_PERIODS) / per;
+	nr -= !!nr;
+	for (i = 0; i < nr; i++)
+		made_at[i] = made_at[(i + 1) * per] - made_at[i * per];
+	sort(made_at, nr, sizeof(*made_at), by_size, NULL);
+	for (i = nr / 4; i < nr - nr / 4; i++)
+		middle += made_at[i];
+	if (nr)
+		pr_info("periods=%u middle=%llu least=%llu quarter=%llu median=%llu three_quarters=%llu most=%llu\n",
+			nr, div_u64(middle, nr - nr / 4 * 2), made_at[0], made_at[nr / 4],
+			made_at[nr / 2], made_at[nr - nr / 4 - 1], made_at[nr - 1]);
+	kvfree(made_at);
+}
 #else
 static int watch_start(void)
 {
@@ -992,6 +1053,15 @@ static int watch_start(void)
 }
 
 static void watch_stop(void)
+{
+}
+
+static int period_start(void)
+{
+	return -EOPNOTSUPP;
+}
+
+static void period_stop(void)
 {
 }
 #endif
@@ -1118,6 +1188,8 @@ static int __init bench_init(void)
 		return 0;
 	if (!strcmp(mode, "watch"))
 		return watch_start();
+	if (!strcmp(mode, "period"))
+		return period_start();
 
 	for (profile = 0; profile < BENCH_NR_PROFILES; profile++) {
 		ret = bench_port_open(&ports[profile], profile);
@@ -1141,6 +1213,8 @@ static void __exit bench_exit(void)
 {
 	if (!strcmp(mode, "watch"))
 		watch_stop();
+	if (!strcmp(mode, "period"))
+		period_stop();
 }
 module_exit(bench_exit);
 

@@ -3,9 +3,9 @@
 #
 # What whole requests cost in a guest whose clock counts instructions: reads
 # and writes of NVMe over Fabrics and of NFS, over rxe, client and server in
-# one. Each is run with some number of requests and with six times as many; the
-# difference of both is what the requests cost, without what it takes to start
-# and to end. Environment: IMPL, ROUNDS, PATHS_ONLY (nvmf or nfs).
+# one, one request after the other. A request is what happens from the first
+# context that the target makes for it to the one that it makes for the next.
+# Environment: IMPL, PATHS_ONLY (nvmf or nfs).
 # shellcheck source=scripts/guest/lib.sh
 . /payload/guest/lib.sh
 # shellcheck source=scripts/guest/nvmf.sh
@@ -15,10 +15,6 @@ SERVED=/srv/export
 MOUNT=/mnt/nfs
 # The size of what is read and written, in MiB.
 MIB=32
-ROUNDS=${ROUNDS:-3}
-
-# An instruction takes a nanosecond of the time that is not idle.
-BUSY=/sys/module/rdma_rw_bench/parameters/busy
 
 # requests_of PATH RW SIZE NUMBER: that many of SIZE KiB, one after the other:
 # how requests overlap would be different every time.
@@ -30,49 +26,45 @@ requests_of() {
 		fail "fio did not make $4 requests"
 }
 
-# timed COMMAND...: sets SPENT to the instructions it took.
-timed() {
-	local start
-	start=$(<"$BUSY")
-	"$@"
-	SPENT=$(($(<"$BUSY") - start))
-}
-
-# watched COMMAND...: sets WATCHED to the contexts and work requests it made.
-watched() {
-	insmod /payload/files/rdma_rw_bench.ko mode=watch
-	"$@"
+# said COMMAND... -- PARAMETER...: runs the command with the module loaded, and
+# sets SAID to what that has to say about it.
+said() {
+	local -a command=()
+	while [[ $1 != -- ]]; do
+		command+=("$1")
+		shift
+	done
+	shift
+	insmod /payload/files/rdma_rw_bench.ko "$@"
+	"${command[@]}"
 	rmmod rdma_rw_bench
-	WATCHED=$(dmesg | sed -n 's/.*rdma_rw_bench: watched \(.*missed=0\)$/\1/p' | tail -n 1)
-	[[ $WATCHED == *"refused=0"* ]] || fail "contexts were refused or missed: $(dmesg | grep watched | tail -n 1)"
+	SAID=$(dmesg | sed -n 's/.*rdma_rw_bench: //p' | tail -n 1)
 }
 
 # measure NAME PATH RW SIZE NUMBER
 measure() {
-	local name=$1 round few
-	shift
-	step "$name"
-	# These are the warm-up, too.
-	watched requests_of "$@"
-	insmod /payload/files/rdma_rw_bench.ko mode=off
-	for ((round = 0; round < ROUNDS; round++)); do
-		timed requests_of "$@"
-		few=$SPENT
-		timed requests_of "${@:1:3}" "$(($4 * 6))"
-		echo "scenario=$name requests=$(($4 * 5)) instructions=$((SPENT - few)) counted=$4 $WATCHED" \
-			>>"$RESULTS/bench"
-	done
-	rmmod rdma_rw_bench
+	local few=$(($5 / 5)) contexts watched
+	step "$1"
+	# The warm-up, too.
+	said requests_of "${@:2:3}" "$few" -- mode=watch
+	[[ $SAID == watched*" refused=0 "*" missed=0" ]] || fail "contexts were refused or missed: $SAID"
+	watched=${SAID#watched }
+	contexts=${watched#contexts=}
+	contexts=${contexts%% *}
+	((contexts % few == 0)) || fail "there were $contexts contexts for $few requests"
+	said requests_of "${@:2}" -- mode=period per=$((contexts / few))
+	[[ $SAID == periods=* ]] || fail "no periods: $SAID"
+	echo "scenario=$1 counted=$few $watched $SAID" >>"$RESULTS/bench"
 }
 
 nvmf() {
 	# No file is wanted here, and no other sizes.
 	target_up
 	host_up
-	measure nvmf-4k-randread "$DISK0" randread 4 1000
-	measure nvmf-4k-randwrite "$DISK0" randwrite 4 1000
-	measure nvmf-128k-randread "$DISK0" randread 128 100
-	measure nvmf-128k-randwrite "$DISK0" randwrite 128 100
+	measure nvmf-4k-randread "$DISK0" randread 4 10000
+	measure nvmf-4k-randwrite "$DISK0" randwrite 4 10000
+	measure nvmf-128k-randread "$DISK0" randread 128 5000
+	measure nvmf-128k-randwrite "$DISK0" randwrite 128 5000
 	host_down
 	target_down
 	unload nvme-core
@@ -96,8 +88,8 @@ nfs() {
 	echo "rdma 20049" >/proc/fs/nfsd/portlist
 	mount -t nfs -o "vers=3,nolock,mountproto=tcp,proto=rdma,port=20049,rsize=1048576,wsize=1048576" \
 		"$ADDRESS:$SERVED" "$MOUNT"
-	measure nfs-1m-read "$MOUNT/file" read 1024 15
-	measure nfs-1m-write "$MOUNT/file" write 1024 15
+	measure nfs-1m-read "$MOUNT/file" read 1024 100
+	measure nfs-1m-write "$MOUNT/file" write 1024 100
 	umount "$MOUNT"
 	rpc.nfsd 0
 	exportfs -ua
