@@ -144,6 +144,24 @@ slabs() {
 		awk '$1 ~ /^kmalloc-[0-9]/ { print $1, $2 }' /proc/slabinfo
 	done | awk '!($1 in least) || $2 < least[$1] { least[$1] = $2 }
 		END { for (cache in least) print cache, least[cache] }' | sort >"$RESULTS/slabs-$1"
+	callers >"$RESULTS/callers-$1"
+}
+
+# callers: who allocated what is in use in the caches of kmalloc() that keep that
+# (slab_debug=U on the kernel's command line): cache, call stack, objects.
+callers() {
+	local traces
+	for traces in /sys/kernel/debug/slab/kmalloc-*/alloc_traces; do
+		[[ -e $traces ]] || continue
+		awk -v cache="$(basename "${traces%/*}")" '
+			$1 ~ /^[0-9]+$/ { stack = cache " "; depth = 0; count = $1; next }
+			NF == 0 { if (count) objects[stack] += count; count = 0; next }
+			$1 !~ /^_*k[a-z]*alloc|^kmem|^kmemdup|^_*slab_/ && ++depth <= 6 {
+				sub(/[+].*/, "", $1)
+				stack = stack (depth > 1 ? "<" : "") $1
+			}
+			END { for (stack in objects) print stack, objects[stack] }' "$traces"
+	done | sort
 }
 
 # slab_growth: records by how many objects the cache has grown that grew most,
@@ -153,6 +171,10 @@ slab_growth() {
 	awk '$2 != $3 { printf "%s: %d objects before, %d after\n", $1, $2, $3 }' "$RESULTS/slabs"
 	record "$(awk '{ grown = $3 - $2; if (grown > worst) worst = grown } END { print "slab_growth=" worst + 0 }' \
 		"$RESULTS/slabs")"
+	awk '{ key = $1 " " $2 }
+		FNR == NR { before[key] = $3; next }
+		$3 - before[key] >= 5 { print $3 - before[key], "more of", key }' \
+		"$RESULTS/callers-before" "$RESULTS/callers-after" | sort -rn | head -n 20
 }
 
 # mrs: the MRs of the device.
