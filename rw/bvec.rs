@@ -380,79 +380,56 @@ unsafe impl<const DMA: bool> Segments for MappedPieces<'_, DMA> {
             .wrapping_add(u64::from(left));
         let all = sges.len();
         let mut sges = sges.iter_mut();
-        // Entries that were looked at, but are not done.
-        let mut undone = 0usize;
 
-        self.result = 'filled: {
-            // Entries in whole, which is all but the last one.
-            let last = loop {
-                let Some(entry) = entries.next() else {
-                    break None;
-                };
-                let len = entry.bv_len;
-                let addr = pages.address(entry.bv_page, entry.bv_offset);
-
-                if len >= left {
-                    break Some(addr);
-                }
-                if addr == run.end && self.may_go_on(run.start, addr, len) {
-                    run.end = addr.wrapping_add(u64::from(len));
-                    left = left.wrapping_sub(len);
-                    continue;
-                }
-                if len == 0 {
-                    continue;
-                }
-                match self.start_anew(&mut run, &mut sges, addr, lkey) {
-                    Ok(true) => {}
-                    Ok(false) => {
-                        undone = 1;
-                        break 'filled Ok(());
-                    }
-                    Err(e) => break 'filled Err(e),
-                }
-                run.end = addr.wrapping_add(u64::from(len));
-                left = left.wrapping_sub(len);
-            };
-
-            // The last one, or what is left of it.
+        let mut fill = || {
             if left != 0 {
-                let Some(addr) = last else {
-                    break 'filled Err(EINVAL);
+                // Entries in whole, which is all but the last one.
+                let addr = loop {
+                    let mut rest = entries.clone();
+                    let entry = rest.next().ok_or(EINVAL)?;
+                    let len = entry.bv_len;
+                    let addr = pages.address(entry.bv_page, entry.bv_offset);
+
+                    if len >= left {
+                        break addr;
+                    }
+                    if addr == run.end && self.may_go_on(run.start, addr, len) {
+                        run.end = run.end.wrapping_add(u64::from(len));
+                    } else if len != 0 {
+                        if !self.start_anew(&mut run, &mut sges, addr, lkey)? {
+                            return Ok(());
+                        }
+                        run.end = addr.wrapping_add(u64::from(len));
+                    }
+                    entries = rest;
+                    left = left.wrapping_sub(len);
                 };
 
-                if addr != run.end || !self.may_go_on(run.start, addr, left) {
-                    match self.start_anew(&mut run, &mut sges, addr, lkey) {
-                        Ok(true) => {}
-                        Ok(false) => {
-                            undone = 1;
-                            break 'filled Ok(());
-                        }
-                        Err(e) => break 'filled Err(e),
-                    }
+                // The last one, or what is left of it.
+                if (addr != run.end || !self.may_go_on(run.start, addr, left))
+                    && !self.start_anew(&mut run, &mut sges, addr, lkey)?
+                {
+                    return Ok(());
                 }
                 run.end = addr.wrapping_add(u64::from(left));
                 left = 0;
             }
-            if run.is_empty() {
-                break 'filled Ok(());
+            if !run.is_empty() {
+                let end = run.end;
+                self.start_anew(&mut run, &mut sges, end, lkey)?;
             }
-            let end = run.end;
-            self.start_anew(&mut run, &mut sges, end, lkey).map(|_| ())
+            Ok(())
         };
+        self.result = fill();
+
         let after = run
             .end
             .wrapping_sub(run.start)
             .wrapping_add(u64::from(left));
-        let done = self.source.bvecs.len().wrapping_sub(entries.len());
 
         self.next = segment(&run);
         self.source.left = left;
-        self.source.bvecs = self
-            .source
-            .bvecs
-            .get(done.wrapping_sub(undone)..)
-            .unwrap_or_default();
+        self.source.bvecs = entries.as_slice();
         // What is left becomes less.
         (all.wrapping_sub(sges.len()), before.wrapping_sub(after))
     }
