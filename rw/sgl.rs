@@ -3,7 +3,10 @@
 //! Scatterlists: the caller's, and a cursor over the entries of a mapped one.
 
 use core::marker::PhantomData;
-use core::mem::MaybeUninit;
+use core::mem::{
+    self,
+    MaybeUninit, //
+};
 use core::num::NonZeroU32;
 use core::ptr::NonNull;
 
@@ -418,7 +421,13 @@ impl<V: View> Cursor<'_, V> {
             return;
         }
         for _ in 0..entries {
-            self.next_segment();
+            // SAFETY: There are more entries left than are to be skipped.
+            self.sg = unsafe { next_entry(self.sg) };
+        }
+        if entries != 0 {
+            // INVARIANT: At the start of an entry, and that many less are left.
+            self.offset = 0;
+            self.left = self.left.wrapping_sub(entries);
         }
     }
 
@@ -627,33 +636,37 @@ unsafe impl<V: View> Segments for Cursor<'_, V> {
     #[inline(always)]
     fn fill(&mut self, sges: &mut [MaybeUninit<bindings::ib_sge>], lkey: u32) -> (usize, u64) {
         let nr = sges.len().min(self.left as usize);
+        let Some((last, others)) = sges.get_mut(..nr).and_then(<[_]>::split_last_mut) else {
+            return (0, 0);
+        };
         let mut offset = self.offset;
         let mut sg = self.sg;
         let mut len = 0u64;
-
-        for (i, sge) in (1..=nr).zip(sges) {
+        let mut write = |sge: &mut MaybeUninit<_>, sg, offset| {
             // SAFETY: By the type invariant, `left` entries lie from the first one on.
             let segment = unsafe { self.view.segment(sg) }.without(offset);
 
-            offset = 0;
             sge.write(segment.sge(lkey));
             // A count of 32 bits of lengths of 32 bits does not wrap.
             len = len.wrapping_add(u64::from(segment.len));
-            if i != nr {
-                // SAFETY: As above; this was not the last of them.
-                sg = unsafe { next_entry(sg) };
-            }
+        };
+
+        for sge in others {
+            write(sge, sg, mem::take(&mut offset));
+            // SAFETY: As above; this was not the last of them.
+            sg = unsafe { next_entry(sg) };
         }
+        write(last, sg, offset);
 
         // CAST: Not more than there are left, which have a count of 32 bits.
         self.left = self.left.wrapping_sub(nr as u32);
-        self.offset = offset;
-        if self.left != 0 && nr != 0 {
+        self.offset = 0;
+        self.sg = sg;
+        if self.left != 0 {
             // SAFETY: Entries are left behind this one.
             // INVARIANT: It is the first of those that are left, all of it.
-            sg = unsafe { next_entry(sg) };
+            self.sg = unsafe { next_entry(sg) };
         }
-        self.sg = sg;
         (nr, len)
     }
 
