@@ -45,7 +45,7 @@ pub(crate) fn mr_factor(device: &Device, port_num: u32, max_pages: u32) -> u32 {
 
 #[inline(always)]
 fn mr_factor_of(device: &Device, protocol: Protocol, max_pages: u32) -> u32 {
-    /// Apart, so that neither way jumps to a division that both share.
+    /// Apart, so that the other way is without a jump.
     #[cold]
     #[inline(never)]
     fn of_mrs(device: &Device, max_pages: u32) -> u32 {
@@ -89,9 +89,16 @@ pub(crate) fn max_send_wr(
 
 #[inline(always)]
 fn max_send_wr_of(use_mrs: bool, max_rdma_ctxs: u32) -> u32 {
-    if use_mrs {
+    /// Apart, as in [`mr_factor_of`].
+    #[cold]
+    #[inline(never)]
+    fn of_mrs(max_rdma_ctxs: u32) -> u32 {
         // The transfer itself, and the invalidation and the registration of an MR.
         max_rdma_ctxs.saturating_mul(3)
+    }
+
+    if use_mrs {
+        of_mrs(max_rdma_ctxs)
     } else {
         max_rdma_ctxs
     }
