@@ -1046,6 +1046,55 @@ pub(crate) fn d16_other_ways(test: &Test) -> Result {
     Ok(())
 }
 
+/// A port that the device does not have.
+pub(crate) fn no_port(test: &Test) -> Result {
+    let target = target::get()?;
+    if !target.is_rust() {
+        return test.skip(c"rw.c reads behind the ports of the device");
+    }
+    let rig = Rig::new(SIW, QpSpec::of(&SIW, 2))?;
+    let device = rig.mock.as_raw();
+    let local = Local::new(&rig.mock, Pages(1))?;
+    let list = local.sg()?;
+    let qp = rig.qp.as_raw();
+
+    for port in [2, 3, u32::MAX] {
+        // SAFETY: The device is registered.
+        let factor = test.expect_warnings(1, || unsafe {
+            bindings::rdma_rw_mr_factor(device, port, 256)
+        });
+        // SAFETY: As above.
+        let wrs = test.expect_warnings(1, || unsafe {
+            bindings::rdma_rw_max_send_wr(device, port, 100, 0)
+        });
+
+        // Without iWARP, a READ has the one SGE that siw allows, and no MR.
+        test.expect_eq("the factor", factor, target.pick((256, 1)));
+        test.expect_eq("the number", wrs, target.pick((100, 300)));
+        if target.force_mr {
+            continue;
+        }
+
+        let mut ctx = Ctx::new(&rig.qp)?;
+        let raw = ctx.as_raw();
+        let dir = bindings::dma_data_direction_DMA_FROM_DEVICE;
+        // SAFETY: Everything else is valid.
+        let ret = test.expect_warnings(1, || unsafe {
+            bindings::rdma_rw_ctx_init(raw, qp, port, list.as_raw(), 1, 0, REMOTE_ADDR, 1, dir)
+        });
+        test.expect_eq("the result", ret, 1);
+        test.expect_eq("the tag", ctx.tag(), Tag::Single);
+        let raw = ctx.disown();
+
+        // SAFETY: The context was made of this.
+        atomically(|| unsafe {
+            bindings::rdma_rw_ctx_destroy(raw, qp, port, list.as_raw(), 1, dir)
+        });
+    }
+    rig.finish(test);
+    Ok(())
+}
+
 /// A direction that is none.
 pub(crate) fn no_direction(test: &Test) -> Result {
     if !target::get()?.is_rust() {

@@ -63,6 +63,7 @@ kunit::kunit_cases! {
     d14_not_a_context,
     d16_empty for D16_EMPTY,
     d16_other_ways,
+    no_port,
     no_direction,
 }
 

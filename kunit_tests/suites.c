@@ -60,6 +60,7 @@ static struct kunit_case rdma_rw_deviations_cases[] = {
 	CASE(d14_not_a_context),
 	PARAM(d16_empty),
 	CASE(d16_other_ways),
+	CASE(no_port),
 	CASE(no_direction),
 	{}
 };

@@ -44,6 +44,7 @@ DECLARE_CASE(d13_no_range);
 DECLARE_CASE(d14_not_a_context);
 DECLARE_PARAM(d16_empty);
 DECLARE_CASE(d16_other_ways);
+DECLARE_CASE(no_port);
 DECLARE_CASE(no_direction);
 
 DECLARE_PARAM(signature);
