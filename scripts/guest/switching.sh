@@ -144,6 +144,8 @@ slabs() {
 		awk '$1 ~ /^kmalloc-[0-9]/ { print $1, $2 }' /proc/slabinfo
 	done | awk '!($1 in least) || $2 < least[$1] { least[$1] = $2 }
 		END { for (cache in least) print cache, least[cache] }' >"$RESULTS/slabinfo"
+	# What is freed through RCU waits for some seconds.
+	sleep 6
 	callers >"$RESULTS/callers-$1"
 	# Where the callers are known, what the kernel keeps does not count.
 	awk -v kept="$KEPT" '
