@@ -9,6 +9,7 @@ use core::mem::{
 use core::ops::Range;
 use core::slice::{
     self,
+    Iter,
     IterMut, //
 };
 
@@ -301,6 +302,59 @@ impl<'a, const DMA: bool> MappedPieces<'a, DMA> {
         Ok(true)
     }
 
+    /// Fills SGEs with the run, the entries and the bytes of them that are left, as far as there is
+    /// room, and leaves in these what is still to be done.
+    #[inline(always)]
+    fn fill_from(
+        &mut self,
+        entries: &mut Iter<'_, bindings::bio_vec>,
+        left: &mut u32,
+        run: &mut Range<u64>,
+        sges: &mut IterMut<'_, MaybeUninit<bindings::ib_sge>>,
+        lkey: u32,
+    ) -> Result {
+        // What is written may lie anywhere, as far as the compiler knows, but not in here.
+        let pages = self.pages;
+
+        if *left != 0 {
+            // Entries in whole, which is all but the last one.
+            let addr = loop {
+                let mut rest = entries.clone();
+                let entry = rest.next().ok_or(EINVAL)?;
+                let len = entry.bv_len;
+                let addr = pages.address(entry.bv_page, entry.bv_offset);
+
+                if len >= *left {
+                    break addr;
+                }
+                if addr == run.end && self.may_go_on(run.start, addr, len) {
+                    run.end = run.end.wrapping_add(u64::from(len));
+                } else if len != 0 {
+                    if !self.start_anew(run, sges, addr, lkey)? {
+                        return Ok(());
+                    }
+                    run.end = addr.wrapping_add(u64::from(len));
+                }
+                *entries = rest;
+                *left = left.wrapping_sub(len);
+            };
+
+            // The last one, or what is left of it.
+            if (addr != run.end || !self.may_go_on(run.start, addr, *left))
+                && !self.start_anew(run, sges, addr, lkey)?
+            {
+                return Ok(());
+            }
+            run.end = addr.wrapping_add(u64::from(*left));
+            *left = 0;
+        }
+        if !run.is_empty() {
+            let end = run.end;
+            self.start_anew(run, sges, end, lkey)?;
+        }
+        Ok(())
+    }
+
     /// Maps a segment.
     #[inline(always)]
     fn map(&self, segment: Segment) -> Result<Segment> {
@@ -369,8 +423,6 @@ unsafe impl<const DMA: bool> Segments for MappedPieces<'_, DMA> {
     // Out of line, so that the loop has all registers.
     #[inline(never)]
     fn fill(&mut self, sges: &mut [MaybeUninit<bindings::ib_sge>], lkey: u32) -> (usize, u64) {
-        // What is written may lie anywhere, as far as the compiler knows, but not in here.
-        let pages = self.pages;
         let mut entries = self.source.bvecs.iter();
         let mut left = self.source.left;
         let mut run = self.next.addr..self.next.end();
@@ -381,46 +433,7 @@ unsafe impl<const DMA: bool> Segments for MappedPieces<'_, DMA> {
         let all = sges.len();
         let mut sges = sges.iter_mut();
 
-        let mut fill = || {
-            if left != 0 {
-                // Entries in whole, which is all but the last one.
-                let addr = loop {
-                    let mut rest = entries.clone();
-                    let entry = rest.next().ok_or(EINVAL)?;
-                    let len = entry.bv_len;
-                    let addr = pages.address(entry.bv_page, entry.bv_offset);
-
-                    if len >= left {
-                        break addr;
-                    }
-                    if addr == run.end && self.may_go_on(run.start, addr, len) {
-                        run.end = run.end.wrapping_add(u64::from(len));
-                    } else if len != 0 {
-                        if !self.start_anew(&mut run, &mut sges, addr, lkey)? {
-                            return Ok(());
-                        }
-                        run.end = addr.wrapping_add(u64::from(len));
-                    }
-                    entries = rest;
-                    left = left.wrapping_sub(len);
-                };
-
-                // The last one, or what is left of it.
-                if (addr != run.end || !self.may_go_on(run.start, addr, left))
-                    && !self.start_anew(&mut run, &mut sges, addr, lkey)?
-                {
-                    return Ok(());
-                }
-                run.end = addr.wrapping_add(u64::from(left));
-                left = 0;
-            }
-            if !run.is_empty() {
-                let end = run.end;
-                self.start_anew(&mut run, &mut sges, end, lkey)?;
-            }
-            Ok(())
-        };
-        self.result = fill();
+        self.result = self.fill_from(&mut entries, &mut left, &mut run, &mut sges, lkey);
 
         let after = run
             .end
