@@ -149,7 +149,7 @@ slabs() {
 	callers >"$RESULTS/callers-$1"
 	# Where the callers are known, what the kernel keeps does not count.
 	awk -v kept="$KEPT" '
-		FNR == NR {
+		FILENAME == ARGV[1] {
 			traced[$1] += ($3 ~ kept ? 0 : $2)
 			next
 		}
@@ -190,7 +190,7 @@ slab_growth() {
 	record "$(awk '{ grown = $3 - $2; if (grown > worst) worst = grown } END { print "slab_growth=" worst + 0 }' \
 		"$RESULTS/slabs")"
 	awk '{ key = $1 " " $3 }
-		FNR == NR { before[key] = $2; next }
+		FILENAME == ARGV[1] { before[key] = $2; next }
 		$2 - before[key] >= 5 { print $2 - before[key], "more of", key }' \
 		"$RESULTS/callers-before" "$RESULTS/callers-after" | sort -rn | head -n 20
 }
