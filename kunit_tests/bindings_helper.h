@@ -45,6 +45,7 @@ struct page *rdma_rw_kunit_nth_page(struct page *page, unsigned long n);
 struct scatterlist *rdma_rw_kunit_sg_next(struct scatterlist *sg);
 u64 rdma_rw_kunit_sg_phys(struct scatterlist *sg);
 unsigned long rdma_rw_kunit_slab_pages(void);
+unsigned int rdma_rw_kunit_slab_slack(void);
 
 enum rdma_rw_kunit_iova_call {
 	RDMA_RW_KUNIT_IOVA_ALLOC,

@@ -17,6 +17,7 @@ use crate::ctx::{
 use crate::kunit::{
     expect_no_growth,
     slab_pages,
+    slab_slack,
     Param,
     Test,
     LEAKS_SHOW, //
@@ -817,9 +818,6 @@ pub(crate) static D10_DESTROY: &[Wrong] = &[
 
 /// D10: the wrong destroy releases everything all the same, and warns.
 pub(crate) fn d10_destroy(test: &Test, case: &Wrong) -> Result {
-    /// As in the test of leaks.
-    const SLACK: usize = 150;
-
     if !target::get()?.is_rust() {
         return test.skip(c"rw.c frees what is not an allocation, or nothing");
     }
@@ -874,14 +872,15 @@ pub(crate) fn d10_destroy(test: &Test, case: &Wrong) -> Result {
     // the slack, with a third to spare.
     let bytes = (bvecs.len() * 16).max(192);
     let rounds = if LEAKS_SHOW {
-        SLACK * 4 / 3 * kernel::page::PAGE_SIZE / bytes
+        // CAST: A small number.
+        slab_slack() as usize * 4 / 3 * kernel::page::PAGE_SIZE / bytes
     } else {
         1
     };
     let before = slab_pages();
     let (_, result) = test.count_warnings(|| (0..rounds).try_for_each(|_| round()));
     result?;
-    expect_no_growth(test, before, SLACK);
+    expect_no_growth(test, before);
     drop(ctx);
     rig.finish(test);
     Ok(())

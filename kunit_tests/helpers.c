@@ -283,6 +283,15 @@ unsigned long rdma_rw_kunit_slab_pages(void)
 	       global_node_page_state_pages(NR_SLAB_RECLAIMABLE_B);
 }
 
+/*
+ * By how many pages that may differ for no other reason than that processors
+ * count apart from each other, and keep some slabs for themselves.
+ */
+unsigned int rdma_rw_kunit_slab_slack(void)
+{
+	return 75 * num_online_cpus();
+}
+
 /* Faults and contexts */
 
 bool rdma_rw_kunit_set_fail_nth(unsigned int n)

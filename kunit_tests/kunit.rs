@@ -119,22 +119,30 @@ pub(crate) fn slab_pages() -> usize {
     unsafe { bindings::rdma_rw_kunit_slab_pages() }
 }
 
+/// By how many of them processors may be wrong: what a test would see leaking has to be more.
+pub(crate) fn slab_slack() -> u32 {
+    // SAFETY: It reads a number.
+    unsafe { bindings::rdma_rw_kunit_slab_slack() }
+}
+
 /// Whether the memory in use tells of leaks. KASAN keeps what was freed, up to a part of all memory.
 pub(crate) const LEAKS_SHOW: bool = !cfg!(CONFIG_KASAN_GENERIC);
 
-/// Expects the slab allocator to have grown by less than `slack` pages since it had `before`, where
-/// [`LEAKS_SHOW`].
+/// Expects the slab allocator to have grown by less than [`slab_slack`] since it had `before`,
+/// where [`LEAKS_SHOW`].
 ///
 /// An IOMMU frees what it needs no more after a while: a leak is what stays.
 #[track_caller]
-pub(crate) fn expect_no_growth(test: &Test, before: usize, slack: usize) {
+pub(crate) fn expect_no_growth(test: &Test, before: usize) {
+    // CAST: A small number.
+    let most = before + slab_slack() as usize;
     let mut after = slab_pages();
 
     if !LEAKS_SHOW {
         return;
     }
     for _ in 0..50 {
-        if after < before + slack {
+        if after < most {
             return;
         }
         after = slab_pages();
