@@ -90,8 +90,7 @@ fn init_direction(dir: bindings::dma_data_direction) -> Result<Direction> {
     dir.ok_or(EINVAL)
 }
 
-/// Defines what the exported inits hand over to where they do not make a context at once, or find
-/// the arguments wrong.
+/// Defines what makes any context, and finds wrong arguments.
 ///
 /// Each function takes what the exported one takes, and in the same places, so that nothing has to
 /// be moved or kept.
@@ -159,10 +158,11 @@ inits! {
     }
 }
 
-/// Defines what the exported inits hand over to on a device that does DMA: the shortest of transfers
-/// are made here, all others by the functions above.
+/// Defines what the exported inits hand over to where they do not make a context at once: the
+/// shortest of transfers on a device that does DMA are made here, all others by the functions above.
 ///
-/// These too take what the exported ones take, and in the same places.
+/// These too take what the exported ones take, and in the same places. Each function hands over in
+/// one place alone: the compiler would copy the arguments for a second one.
 macro_rules! mapped_inits {
     ($(
         $(#[$attr:meta])*
@@ -185,12 +185,12 @@ macro_rules! mapped_inits {
                 rkey: u32,
                 dir: bindings::dma_data_direction,
             ) -> c_int {
-                if let Some(way) = Direction::from_raw(dir) {
-                    // SAFETY: The caller promises writable memory that stays in place.
-                    let $slot = unsafe { Slot::from_raw(ctx) };
-                    // SAFETY: The caller promises a valid QP.
-                    let qp = unsafe { Qp::from_raw(qp) };
-                    let $transfer = Transfer::new(qp, port_num, Remote::new(remote_addr, rkey), way);
+                // SAFETY: The caller promises a valid QP, and writable memory that stays in place.
+                let (queue_pair, $slot) = unsafe { (Qp::from_raw(qp), Slot::from_raw(ctx)) };
+
+                if let (true, Some(way)) = (queue_pair.needs_dma(), Direction::from_raw(dir)) {
+                    let remote = Remote::new(remote_addr, rkey);
+                    let $transfer = Transfer::new(queue_pair, port_num, remote, way);
 
                     if let Some(result) = $body {
                         return from_result(|| result);
@@ -221,14 +221,9 @@ mapped_inits! {
         nr_bvec: u32,
         iter: bindings::bvec_iter,
     ) = |transfer, slot| {
-        let piece = if nr_bvec == 1 {
-            // SAFETY: The caller promises an array of one entry, or null.
-            unsafe { BvecSource::only_piece(bvecs, iter) }
-        } else {
-            None
-        };
-
-        piece.and_then(|piece| transfer.init_bvec_one(slot, piece))
+        // SAFETY: The caller promises an array of `nr_bvec` entries, or null.
+        unsafe { BvecSource::only_piece(bvecs, nr_bvec, iter) }
+            .and_then(|piece| transfer.init_bvec_one(slot, piece))
     } or init_bvec
 }
 
@@ -349,39 +344,25 @@ c_abi! {
         dir: bindings::dma_data_direction,
     ) -> c_int {
         // SAFETY: The caller promises a valid QP, and writable memory that stays in place.
-        let (queue_pair, slot) = unsafe { (Qp::from_raw(qp), Slot::from_raw(ctx)) };
+        let (queue_pair, mut slot) = unsafe { (Qp::from_raw(qp), Slot::from_raw(ctx)) };
+        let remote = Remote::new(remote_addr, rkey);
 
-        if queue_pair.device().dma_device().is_some() {
-            // SAFETY: By this function's own safety requirements.
-            return unsafe {
-                init_sg_mapped(
-                    ctx,
-                    qp,
-                    port_num,
-                    sg,
-                    sg_cnt,
-                    sg_offset,
-                    remote_addr,
-                    rkey,
-                    dir,
-                )
-            };
-        }
-        if let Some(way) = Direction::from_raw(dir) {
-            let remote = Remote::new(remote_addr, rkey);
+        // First of all, so that it need not be kept.
+        slot.write_remote(remote);
+        if let (false, Some(way)) = (queue_pair.needs_dma(), Direction::from_raw(dir)) {
             let transfer = Transfer::new(queue_pair, port_num, remote, way);
             // SAFETY: The caller promises a list of `sg_cnt` entries, or null.
             let list = unsafe { SgSource::of_one(sg, sg_cnt) };
 
-            if let Some(count) = list
-                .and_then(|list| transfer.init_sg_at_once(slot, list, sg_offset))
+            if let Some(count) =
+                list.and_then(|list| transfer.init_sg_at_once(slot, list, sg_offset))
             {
                 return count;
             }
         }
         // SAFETY: By this function's own safety requirements.
         unsafe {
-            init_sg(
+            init_sg_mapped(
                 ctx,
                 qp,
                 port_num,
@@ -433,29 +414,15 @@ c_abi! {
         dir: bindings::dma_data_direction,
     ) -> c_int {
         // SAFETY: The caller promises a valid QP, and writable memory that stays in place.
-        let (queue_pair, slot) = unsafe { (Qp::from_raw(qp), Slot::from_raw(ctx)) };
+        let (queue_pair, mut slot) = unsafe { (Qp::from_raw(qp), Slot::from_raw(ctx)) };
+        let remote = Remote::new(remote_addr, rkey);
 
-        if queue_pair.device().dma_device().is_some() {
-            // SAFETY: By this function's own safety requirements.
-            return unsafe {
-                init_bvec_mapped(
-                    ctx,
-                    qp,
-                    port_num,
-                    bvecs,
-                    nr_bvec,
-                    iter,
-                    remote_addr,
-                    rkey,
-                    dir,
-                )
-            };
-        }
-        if let (1, Some(way)) = (nr_bvec, Direction::from_raw(dir)) {
-            let remote = Remote::new(remote_addr, rkey);
+        // First of all, so that it need not be kept.
+        slot.write_remote(remote);
+        if let (false, Some(way)) = (queue_pair.needs_dma(), Direction::from_raw(dir)) {
             let transfer = Transfer::new(queue_pair, port_num, remote, way);
-            // SAFETY: The caller promises an array of one entry, or null.
-            let piece = || unsafe { BvecSource::only_piece(bvecs, iter) };
+            // SAFETY: The caller promises an array of `nr_bvec` entries, or null.
+            let piece = || unsafe { BvecSource::only_piece(bvecs, nr_bvec, iter) };
 
             if let Some(count) = transfer.init_bvec_at_once(slot, piece) {
                 return count;
@@ -463,7 +430,7 @@ c_abi! {
         }
         // SAFETY: By this function's own safety requirements.
         unsafe {
-            init_bvec(
+            init_bvec_mapped(
                 ctx,
                 qp,
                 port_num,

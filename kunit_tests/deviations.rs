@@ -1099,13 +1099,23 @@ pub(crate) fn no_direction(test: &Test) -> Result {
     if !target::get()?.is_rust() {
         return test.skip(c"rw.c takes every direction for one of the two");
     }
-    // DMA that knows in which direction it maps, where the kernel can have it.
-    let rig = match Rig::new(RXE_DMA, QpSpec::of(&RXE, 2)) {
-        Err(e) if e == EOPNOTSUPP => Rig::new(RXE, QpSpec::of(&RXE, 2))?,
-        rig => rig?,
-    };
-    let local = Local::new(&rig.mock, Pages(2))?;
+    for pages in [1, 2] {
+        no_direction_on(test, RXE, pages)?;
+        // DMA that knows in which direction it maps, where the kernel can have it.
+        match no_direction_on(test, RXE_DMA, pages) {
+            Err(e) if e == EOPNOTSUPP => (),
+            ret => ret?,
+        }
+    }
+    Ok(())
+}
+
+/// The same for so many pages on such a device.
+fn no_direction_on(test: &Test, profile: Profile, pages: u32) -> Result {
+    let rig = Rig::new(profile, QpSpec::of(&profile, 2))?;
+    let local = Local::new(&rig.mock, Pages(pages))?;
     let (list, bvecs) = (local.sg()?, local.bvecs()?);
+    let whole = bvec_iter(0, 0, u64::from(pages) * 4096);
     let qp = rig.qp.as_raw();
 
     for dir in [
@@ -1119,7 +1129,7 @@ pub(crate) fn no_direction(test: &Test) -> Result {
         // SAFETY: Everything else is valid.
         unsafe {
             let ret = test.expect_warnings(1, || {
-                bindings::rdma_rw_ctx_init(raw, qp, 1, list.as_raw(), 2, 0, REMOTE_ADDR, 1, dir)
+                bindings::rdma_rw_ctx_init(raw, qp, 1, list.as_raw(), pages, 0, REMOTE_ADDR, 1, dir)
             });
             test.expect_eq("the result", ret, EINVAL.to_errno());
             let ret = test.expect_warnings(1, || {
@@ -1128,8 +1138,8 @@ pub(crate) fn no_direction(test: &Test) -> Result {
                     qp,
                     1,
                     bvecs.as_ptr(),
-                    2,
-                    bvec_iter(0, 0, 8192),
+                    pages,
+                    whole,
                     REMOTE_ADDR,
                     1,
                     dir,
@@ -1145,16 +1155,16 @@ pub(crate) fn no_direction(test: &Test) -> Result {
         test.expect_warnings(1, || {
             // SAFETY: The context was made of this.
             atomically(|| unsafe {
-                bindings::rdma_rw_ctx_destroy(raw, qp, 1, list.as_raw(), 2, dir)
+                bindings::rdma_rw_ctx_destroy(raw, qp, 1, list.as_raw(), pages, dir)
             })
         });
-        ctx.init_bvec(&bvecs, bvec_iter(0, 0, 8192), REMOTE_ADDR, Read)?;
+        ctx.init_bvec(&bvecs, whole, REMOTE_ADDR, Read)?;
         let raw = ctx.disown();
 
         test.expect_warnings(1, || {
             // SAFETY: As above.
             atomically(|| unsafe {
-                bindings::rdma_rw_ctx_destroy_bvec(raw, qp, 1, bvecs.as_ptr(), 2, dir)
+                bindings::rdma_rw_ctx_destroy_bvec(raw, qp, 1, bvecs.as_ptr(), pages, dir)
             })
         });
         test.expect_eq("number of mappings left", rig.mock.live_mappings(), 0);

@@ -138,17 +138,22 @@ impl BvecSource<'_> {
     ///
     /// # Safety
     ///
-    /// `bvecs` must be null or an entry, whose pages stay while the result is in use.
+    /// As for [`BvecSource::from_raw`].
     #[inline(always)]
     pub(crate) unsafe fn only_piece(
         bvecs: *const bindings::bio_vec,
+        nr_bvec: u32,
         iter: bindings::bvec_iter,
     ) -> Option<Piece> {
+        if nr_bvec != 1 {
+            return None;
+        }
+
         // SAFETY: By this function's safety requirement.
         let bvec = unsafe { bvecs.as_ref() }?;
-        let len = bvec.bv_len.checked_sub(iter.bi_offset)?;
+        let most = bvec.bv_len.checked_sub(iter.bi_offset)?;
 
-        (iter.bi_idx == 0 && iter.bi_size != 0 && iter.bi_size <= len).then(|| Piece {
+        (iter.bi_idx == 0 && iter.bi_size != 0 && iter.bi_size <= most).then(|| Piece {
             page: bvec.bv_page,
             offset: bvec.bv_offset.wrapping_add(iter.bi_offset),
             len: iter.bi_size,

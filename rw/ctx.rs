@@ -16,6 +16,7 @@ use core::ptr::{
 use core::slice;
 
 use kernel::error::to_result;
+use kernel::ffi::c_int;
 use kernel::prelude::*;
 
 use super::{
@@ -31,7 +32,10 @@ use super::{
         self,
         Kind, //
     },
-    transfer::Transfer,
+    transfer::{
+        Remote,
+        Transfer, //
+    },
     warn_on_once,
     wr,
     Device,
@@ -424,19 +428,33 @@ impl<'a> Slot<'a> {
         unsafe { &mut *(&raw mut (*InPlace::of(self.raw.as_ptr())).sges).cast() }
     }
 
-    /// Writes a context of one SGE.
+    /// Writes the remote memory of a context with its work request in place.
     #[inline(always)]
-    pub(super) fn write_single(&mut self, transfer: &Transfer<'_>, segment: Segment) {
+    pub(crate) fn write_remote(&mut self, remote: Remote) {
+        // SAFETY: By the type invariant.
+        unsafe {
+            let wr = &raw mut (*InPlace::of(self.raw.as_ptr())).wr;
+
+            (*wr).remote_addr = remote.addr;
+            (*wr).rkey = remote.rkey;
+        }
+    }
+
+    /// Writes the rest of a context of one SGE, whose remote memory is written. Returns its number of
+    /// work requests.
+    #[inline(always)]
+    pub(super) fn write_single(mut self, transfer: &Transfer<'_>, segment: Segment) -> c_int {
         let lkey = transfer.qp.local_dma_lkey();
         let [sge, ..] = self.sges();
         let sge: *mut _ = sge.write(segment.sge(lkey));
 
         // SAFETY: The SGE has just been written, and stays where it is.
-        unsafe { self.write_in_place(Tag::Single, transfer, sge, 1) };
+        unsafe { self.write_in_place(Tag::Single, transfer.dir, sge, 1) };
+        1
     }
 
     /// Writes what of a context of one SGE does not depend on where its memory is mapped, so that it
-    /// need not be kept until that is known.
+    /// need not be kept until that is known. The remote memory is written.
     #[inline(always)]
     pub(super) fn prepare_single(mut self, transfer: &Transfer<'_>) -> Prepared<'a> {
         let lkey = transfer.qp.local_dma_lkey();
@@ -446,7 +464,7 @@ impl<'a> Slot<'a> {
         // SAFETY: By the type invariant.
         unsafe {
             (*sge).lkey = lkey;
-            self.write_in_place_wr(transfer, sge, 1);
+            self.write_in_place_wr(transfer.dir, sge, 1);
         }
         if OWN_FORMS {
             self.write_origin(1);
@@ -474,11 +492,12 @@ impl<'a> Slot<'a> {
             Tag::Multi
         };
 
+        self.write_remote(transfer.remote);
         // SAFETY: By this function's safety requirement.
-        unsafe { self.write_in_place(tag, transfer, sges, nr_sges) };
+        unsafe { self.write_in_place(tag, transfer.dir, sges, nr_sges) };
     }
 
-    /// Writes a context with its work request in place.
+    /// Writes the rest of a context with its work request in place, whose remote memory is written.
     ///
     /// # Safety
     ///
@@ -487,17 +506,17 @@ impl<'a> Slot<'a> {
     unsafe fn write_in_place(
         &mut self,
         tag: Tag,
-        transfer: &Transfer<'_>,
+        dir: Direction,
         sges: *mut bindings::ib_sge,
         nr_sges: u32,
     ) {
         self.write_head(tag, 1);
         // SAFETY: By this function's safety requirement.
-        unsafe { self.write_in_place_wr(transfer, sges, nr_sges) };
+        unsafe { self.write_in_place_wr(dir, sges, nr_sges) };
         self.write_origin(nr_sges);
     }
 
-    /// Writes the work request of such a context.
+    /// Writes the work request of such a context, but for the remote memory.
     ///
     /// # Safety
     ///
@@ -505,29 +524,26 @@ impl<'a> Slot<'a> {
     #[inline(always)]
     unsafe fn write_in_place_wr(
         &mut self,
-        transfer: &Transfer<'_>,
+        dir: Direction,
         sges: *mut bindings::ib_sge,
         nr_sges: u32,
     ) {
-        let whole = wr::rdma_wr(transfer.dir, transfer.remote, sges, nr_sges);
-
         // SAFETY: By the type invariant.
         unsafe {
-            let wr = &raw mut (*InPlace::of(self.raw.as_ptr())).wr;
+            let wr = &raw mut (*InPlace::of(self.raw.as_ptr())).wr.wr;
 
+            // In forms of our own nobody looks at these two before the end of the chain is written,
+            // and this is the end.
             if !OWN_FORMS {
-                wr.write(whole);
-                return;
+                (*wr).next = ptr::null_mut();
+                (*wr).__bindgen_anon_1.wr_cqe = ptr::null_mut();
             }
-            // All but `next` and `wr_cqe`: nobody looks at them before the end of the chain is
-            // written, and this is the end.
-            (*wr).wr.sg_list = whole.wr.sg_list;
-            (*wr).wr.num_sge = whole.wr.num_sge;
-            (*wr).wr.opcode = whole.wr.opcode;
-            (*wr).wr.send_flags = whole.wr.send_flags;
-            (*wr).wr.ex = whole.wr.ex;
-            (*wr).remote_addr = whole.remote_addr;
-            (*wr).rkey = whole.rkey;
+            (*wr).sg_list = sges;
+            // CAST: A QP's limit of SGEs is a small number.
+            (*wr).num_sge = nr_sges as i32;
+            (*wr).opcode = wr::opcode(dir);
+            (*wr).send_flags = 0;
+            (*wr).ex.invalidate_rkey = 0;
         }
     }
 
@@ -605,9 +621,9 @@ impl<'a> Slot<'a> {
 pub(super) struct Prepared<'a>(Slot<'a>);
 
 impl Prepared<'_> {
-    /// Makes a context of it, over this memory.
+    /// Makes a context of it, over this memory. Returns its number of work requests.
     #[inline(always)]
-    pub(super) fn over(self, segment: Segment) {
+    pub(super) fn over(self, segment: Segment) -> c_int {
         let Self(mut slot) = self;
         let [sge, ..] = slot.sges();
         let sge = sge.as_mut_ptr();
@@ -622,6 +638,7 @@ impl Prepared<'_> {
         if !OWN_FORMS {
             slot.write_origin(1);
         }
+        1
     }
 }
 

@@ -119,10 +119,14 @@ impl Device {
             return None;
         }
 
+        // An allocation is smaller than 4 GiB, so this does not wrap for a port that there is.
+        // CAST: The size of an element is a small number.
+        let offset = port_num.wrapping_mul(size_of::<bindings::ib_port_data>() as u32);
+
         // SAFETY: By the type invariant; `port_data` has an element for every port number from 0
         // to `phys_port_cnt`, and its capabilities do not change while the device is registered.
         let caps = unsafe {
-            (*(*raw).port_data.add(port_num as usize))
+            (*(*raw).port_data.byte_add(offset as usize))
                 .immutable
                 .core_cap_flags
         };
@@ -260,6 +264,12 @@ impl Qp {
     pub(crate) fn device(&self) -> &Device {
         // SAFETY: By the type invariant; the device is the same for the QP's whole life.
         unsafe { Device::from_raw((*self.as_raw()).device) }
+    }
+
+    /// Whether the device does DMA, and does not work with kernel addresses.
+    #[inline(always)]
+    pub(crate) fn needs_dma(&self) -> bool {
+        self.device().dma_device().is_some()
     }
 
     /// Key that covers all local memory in an SGE.

@@ -32,7 +32,6 @@ mod pages;
 mod registered;
 mod sgl;
 mod signature;
-mod single;
 pub(crate) mod sizing;
 mod transfer;
 mod warn;

@@ -27,7 +27,6 @@ use super::{
         Memory,
         ONE_ALLOCATION, //
     },
-    single,
     sizing::div_round_up,
     wr,
     Slot,
@@ -331,7 +330,11 @@ pub(super) fn init<S: Segments>(
     let max_sge = transfer.qp.max_sge(transfer.dir).ok_or(EINVAL)?;
 
     if source.bound() == 1 {
-        return Ok(single::init(slot, transfer, source.only()?));
+        let segment = source.only()?;
+        let mut slot = slot.lend();
+
+        slot.write_remote(transfer.remote);
+        return Ok(slot.write_single(transfer, segment));
     }
 
     let most = max_sge.get() as usize;

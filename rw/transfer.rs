@@ -24,7 +24,6 @@ use super::{
     },
     sgl::Cursor,
     signature,
-    single,
     BvecSource,
     Direction,
     Qp,
@@ -102,12 +101,6 @@ impl<'a> Transfer<'a> {
         (self.dir == Direction::Read && self.protocol() == Protocol::Iwarp) || self.qp.is_forced()
     }
 
-    /// Whether the device does DMA, and does not work with kernel addresses.
-    #[inline(always)]
-    fn needs_dma(&self) -> bool {
-        self.qp.device().dma_device().is_some()
-    }
-
     /// Whether the transfer is better made with MRs, over `nents` entries.
     #[inline(always)]
     fn prefers_mrs(&self, nents: u32) -> bool {
@@ -123,7 +116,8 @@ impl<'a> Transfer<'a> {
     }
 
     /// Makes a context for the shortest of transfers over a scatterlist: one entry, on a device that
-    /// works with kernel addresses, and no MR. There is nothing to be taken or given back.
+    /// works with kernel addresses, and no MR. There is nothing to be taken or given back. The slot
+    /// knows the remote memory.
     ///
     /// None for whatever is longer or may fail.
     #[inline(always)]
@@ -133,12 +127,12 @@ impl<'a> Transfer<'a> {
         list: SgSource,
         offset: u32,
     ) -> Option<c_int> {
-        if self.needs_dma() || !self.takes_one_sge() {
+        if self.qp.needs_dma() || !self.takes_one_sge() {
             return None;
         }
 
         let segment = list.map_virtual_one(&Pages::known_virtual()?, offset)?;
-        Some(single::init(&mut slot.of_list(list), self, segment))
+        Some(slot.of_list(list).write_single(self, segment))
     }
 
     /// The same for a list of one entry, which is mapped for DMA first. None where it is not for an SGE,
@@ -159,8 +153,7 @@ impl<'a> Transfer<'a> {
             let segment = mapped.first(offset)?;
 
             mapped.keep();
-            prepared.over(segment);
-            Ok(1)
+            Ok(prepared.over(segment))
         })
     }
 
@@ -171,7 +164,7 @@ impl<'a> Transfer<'a> {
         if self.requires_mr() {
             return self.init_sg_registered(slot, list, offset);
         }
-        if self.needs_dma() {
+        if self.qp.needs_dma() {
             return self.init_sg_mapped(slot, list, offset);
         }
 
@@ -234,26 +227,26 @@ impl<'a> Transfer<'a> {
     }
 
     /// Makes a context for the shortest of transfers over an array of `bio_vec`: within one entry,
-    /// on a device that works with kernel addresses, and no MR.
+    /// on a device that works with kernel addresses, and no MR. The slot knows the remote memory.
     ///
     /// None for whatever may fail.
     #[inline(always)]
     pub(crate) fn init_bvec_at_once(
         &self,
-        mut slot: Slot<'_>,
+        slot: Slot<'_>,
         piece: impl FnOnce() -> Option<Piece>,
     ) -> Option<c_int> {
-        if self.needs_dma() || !self.takes_one_sge() {
+        if self.qp.needs_dma() || !self.takes_one_sge() {
             return None;
         }
 
         let pages = Pages::known_virtual()?;
         let segment = piece()?.segment(&pages);
-        Some(single::init(&mut slot, self, segment))
+        Some(slot.write_single(self, segment))
     }
 
-    /// The same where the memory is mapped for DMA first. None where it is not for an SGE, or not
-    /// within one entry.
+    /// The same where the memory is mapped for DMA first. None where it is not for an SGE, or the
+    /// device does no DMA.
     #[inline(always)]
     pub(crate) fn init_bvec_one(&self, slot: Slot<'_>, piece: Piece) -> Option<Result<c_int>> {
         let dma_device = self.qp.device().dma_device()?;
@@ -262,8 +255,7 @@ impl<'a> Transfer<'a> {
             let prepared = slot.prepare_single(self);
             let segment = piece.segment(&Pages::new(Some(dma_device), piece.page()));
 
-            prepared.over(dma::map(Some(dma_device), self.dir, segment)?);
-            Ok(1)
+            Ok(prepared.over(dma::map(Some(dma_device), self.dir, segment)?))
         })
     }
 
@@ -273,7 +265,7 @@ impl<'a> Transfer<'a> {
         if self.requires_mr() {
             return registered::init_bvec(&mut slot, self, source);
         }
-        if self.needs_dma() {
+        if self.qp.needs_dma() {
             return self.init_bvec_mapped(slot, source);
         }
         multi::init(
