@@ -15,11 +15,10 @@
  *			between the implementations.
  *	mode=hammer	contexts a second of all processors on one queue pair.
  *	mode=watch	contexts and work requests that others make until the module
- *			is unloaded, and the ticks that they spend in making and
- *			destroying them, with those of the probes.
- *	mode=period	ticks from a context that others make to the next one, or to
- *			the one PER after it, until the module is unloaded: the
- *			quartiles, and the mean of what is between these.
+ *			is unloaded, and how often they call the function AT.
+ *	mode=period	ticks from a call of AT to the next one, or to the one PER
+ *			after it, until the module is unloaded: the quartiles, and
+ *			the mean of what is between these.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -69,9 +68,13 @@ static unsigned int contexts = 50000;
 module_param(contexts, uint, 0444);
 MODULE_PARM_DESC(contexts, "mode=hammer: contexts of each processor");
 
+static char *function;
+module_param_named(at, function, charp, 0444);
+MODULE_PARM_DESC(at, "mode=watch, mode=period: function that is called for each request");
+
 static unsigned int per = 1;
 module_param(per, uint, 0444);
-MODULE_PARM_DESC(per, "mode=period: number of contexts of a request");
+MODULE_PARM_DESC(per, "mode=period: number of its calls for a request");
 
 /* Phases of a context; the total is measured by itself. */
 enum phase { INIT, WRS, DESTROY, TOTAL, NR_PHASES };
@@ -904,58 +907,59 @@ static void hammer(const struct scenario *scenario, const char *impl, const stru
 /* ------------------------------------------------------------------ mode=watch */
 
 #ifdef CONFIG_KRETPROBES
-static atomic64_t nr_contexts, nr_wrs, nr_refused, nr_destroyed, ticks_init, ticks_destroy;
-
-static int entered(struct kretprobe_instance *instance, struct pt_regs *regs)
-{
-	*(u64 *)instance->data = ticks();
-	return 0;
-}
+static atomic64_t nr_contexts, nr_wrs, nr_refused;
+static atomic_t nr_calls;
 
 /* Every init function returns the number of work requests, or an error. */
 static int init_returned(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
-	u64 spent = ticks() - *(u64 *)instance->data;
 	int ret = regs_return_value(regs);
 
 	if (ret > 0) {
 		atomic64_inc(&nr_contexts);
 		atomic64_add(ret, &nr_wrs);
-		atomic64_add(spent, &ticks_init);
 	} else {
 		atomic64_inc(&nr_refused);
 	}
 	return 0;
 }
 
-static int destroy_returned(struct kretprobe_instance *instance, struct pt_regs *regs)
+static struct kretprobe init_probes[] = {
+	{ .kp.symbol_name = "rdma_rw_ctx_init", .handler = init_returned, .maxactive = 64 },
+	{ .kp.symbol_name = "rdma_rw_ctx_init_bvec", .handler = init_returned, .maxactive = 64 },
+};
+
+static int called(struct kprobe *probe, struct pt_regs *regs)
 {
-	atomic64_add(ticks() - *(u64 *)instance->data, &ticks_destroy);
-	atomic64_inc(&nr_destroyed);
+	atomic_inc(&nr_calls);
 	return 0;
 }
 
-#define WATCH(_function, _handler) {							\
-	.kp.symbol_name = #_function, .entry_handler = entered, .handler = _handler,	\
-	.data_size = sizeof(u64), .maxactive = 64 }
+static struct kprobe call_probe;
 
-static struct kretprobe watch_probes[] = {
-	WATCH(rdma_rw_ctx_init, init_returned),
-	WATCH(rdma_rw_ctx_init_bvec, init_returned),
-	WATCH(rdma_rw_ctx_destroy, destroy_returned),
-	WATCH(rdma_rw_ctx_destroy_bvec, destroy_returned),
-};
+/* Probes AT. */
+static int probe_calls(kprobe_pre_handler_t handler)
+{
+	call_probe.symbol_name = function;
+	call_probe.pre_handler = handler;
+	return function ? register_kprobe(&call_probe) : -EINVAL;
+}
 
 static int watch_start(void)
 {
 	int ret;
 	u32 i;
 
-	for (i = 0; i < ARRAY_SIZE(watch_probes); i++) {
-		ret = register_kretprobe(&watch_probes[i]);
+	ret = probe_calls(called);
+	if (ret)
+		return ret;
+
+	for (i = 0; i < ARRAY_SIZE(init_probes); i++) {
+		ret = register_kretprobe(&init_probes[i]);
 		if (ret) {
 			while (i--)
-				unregister_kretprobe(&watch_probes[i]);
+				unregister_kretprobe(&init_probes[i]);
+			unregister_kprobe(&call_probe);
 			return ret;
 		}
 	}
@@ -966,58 +970,49 @@ static void watch_stop(void)
 {
 	u32 i, missed = 0;
 
-	for (i = 0; i < ARRAY_SIZE(watch_probes); i++) {
-		unregister_kretprobe(&watch_probes[i]);
-		missed += watch_probes[i].nmissed;
+	for (i = 0; i < ARRAY_SIZE(init_probes); i++) {
+		unregister_kretprobe(&init_probes[i]);
+		missed += init_probes[i].nmissed;
 	}
-	pr_info("watched contexts=%lld wrs=%lld refused=%lld destroyed=%lld ticks_init=%lld ticks_destroy=%lld missed=%u\n",
-		atomic64_read(&nr_contexts), atomic64_read(&nr_wrs), atomic64_read(&nr_refused),
-		atomic64_read(&nr_destroyed), atomic64_read(&ticks_init),
-		atomic64_read(&ticks_destroy), missed);
+	unregister_kprobe(&call_probe);
+	pr_info("watched calls=%d contexts=%lld wrs=%lld refused=%lld missed=%lu\n",
+		atomic_read(&nr_calls), atomic64_read(&nr_contexts), atomic64_read(&nr_wrs),
+		atomic64_read(&nr_refused), missed + call_probe.nmissed);
 }
 
 /* ----------------------------------------------------------------- mode=period */
 
-/* When contexts were made, as far as there is room. */
+/*
+ * When AT was called, as far as there is room. It is a function of the target,
+ * which is the same whatever ib_core has: what a probe costs depends on where
+ * it lies.
+ */
 #define MAX_PERIODS	16384
-static u64 *made_at;
-static atomic_t nr_made;
+static u64 *called_at;
 
-static int made(struct kprobe *probe, struct pt_regs *regs)
+static int called_now(struct kprobe *probe, struct pt_regs *regs)
 {
-	int i = atomic_inc_return(&nr_made) - 1;
+	int i = atomic_inc_return(&nr_calls) - 1;
 
 	if (i < MAX_PERIODS)
-		made_at[i] = ticks();
+		called_at[i] = ticks();
 	return 0;
 }
-
-static struct kprobe period_probes[] = {
-	{ .symbol_name = "rdma_rw_ctx_init", .pre_handler = made },
-	{ .symbol_name = "rdma_rw_ctx_init_bvec", .pre_handler = made },
-};
 
 static int period_start(void)
 {
 	int ret;
-	u32 i;
 
 	if (!per)
 		return -EINVAL;
-	made_at = kvcalloc(MAX_PERIODS, sizeof(*made_at), GFP_KERNEL);
-	if (!made_at)
+	called_at = kvcalloc(MAX_PERIODS, sizeof(*called_at), GFP_KERNEL);
+	if (!called_at)
 		return -ENOMEM;
 
-	for (i = 0; i < ARRAY_SIZE(period_probes); i++) {
-		ret = register_kprobe(&period_probes[i]);
-		if (ret) {
-			while (i--)
-				unregister_kprobe(&period_probes[i]);
-			kvfree(made_at);
-			return ret;
-		}
-	}
-	return 0;
+	ret = probe_calls(called_now);
+	if (ret)
+		kvfree(called_at);
+	return ret;
 }
 
 static int by_size(const void *a, const void *b)
@@ -1030,21 +1025,20 @@ static void period_stop(void)
 	u64 middle = 0;
 	u32 i, nr;
 
-	for (i = 0; i < ARRAY_SIZE(period_probes); i++)
-		unregister_kprobe(&period_probes[i]);
+	unregister_kprobe(&call_probe);
 
-	nr = min(atomic_read(&nr_made), MAX_PERIODS) / per;
+	nr = min(atomic_read(&nr_calls), MAX_PERIODS) / per;
 	nr -= !!nr;
 	for (i = 0; i < nr; i++)
-		made_at[i] = made_at[(i + 1) * per] - made_at[i * per];
-	sort(made_at, nr, sizeof(*made_at), by_size, NULL);
+		called_at[i] = called_at[(i + 1) * per] - called_at[i * per];
+	sort(called_at, nr, sizeof(*called_at), by_size, NULL);
 	for (i = nr / 4; i < nr - nr / 4; i++)
-		middle += made_at[i];
+		middle += called_at[i];
 	if (nr)
 		pr_info("periods=%u middle=%llu least=%llu quarter=%llu median=%llu three_quarters=%llu most=%llu\n",
-			nr, div_u64(middle, nr - nr / 4 * 2), made_at[0], made_at[nr / 4],
-			made_at[nr / 2], made_at[nr - nr / 4 - 1], made_at[nr - 1]);
-	kvfree(made_at);
+			nr, div_u64(middle, nr - nr / 4 * 2), called_at[0], called_at[nr / 4],
+			called_at[nr / 2], called_at[nr - nr / 4 - 1], called_at[nr - 1]);
+	kvfree(called_at);
 }
 #else
 static int watch_start(void)

@@ -3,8 +3,8 @@
 #
 # What whole requests cost in a guest whose clock counts instructions: reads
 # and writes of NVMe over Fabrics and of NFS, over rxe, client and server in
-# one, one request after the other. A request is what happens from the first
-# context that the target makes for it to the one that it makes for the next.
+# one, one request after the other. A request is what happens from the call of a
+# function in the target to the one for the next request.
 # Environment: IMPL, PATHS_ONLY (nvmf or nfs).
 # shellcheck source=scripts/guest/lib.sh
 . /payload/guest/lib.sh
@@ -41,19 +41,24 @@ said() {
 	SAID=$(dmesg | sed -n 's/.*rdma_rw_bench: //p' | tail -n 1)
 }
 
-# measure NAME PATH RW SIZE NUMBER
+# measure NAME FUNCTION PATH RW SIZE NUMBER
 measure() {
-	local few=$(($5 / 5)) contexts watched
+	local few=$(($6 / 5)) watched calls per periods
 	step "$1"
 	# The warm-up, too.
-	said requests_of "${@:2:3}" "$few" -- mode=watch
-	[[ $SAID == watched*" refused=0 "*" missed=0" ]] || fail "contexts were refused or missed: $SAID"
+	said requests_of "${@:3:3}" "$few" -- mode=watch "at=$2"
+	[[ $SAID == watched*" refused=0 missed=0" ]] || fail "contexts were refused or missed: $SAID"
 	watched=${SAID#watched }
-	contexts=${watched#contexts=}
-	contexts=${contexts%% *}
-	((contexts % few == 0)) || fail "there were $contexts contexts for $few requests"
-	said requests_of "${@:2}" -- mode=period per=$((contexts / few))
+	calls=${watched#calls=}
+	calls=${calls%% *}
+	# A target is called to be kept alive, too.
+	per=$((calls / few))
+	((calls - per * few <= few / 50)) || fail "$2 was called $calls times for $few requests"
+	said requests_of "${@:3}" -- mode=period "at=$2" "per=$per"
 	[[ $SAID == periods=* ]] || fail "no periods: $SAID"
+	periods=${SAID#periods=}
+	periods=${periods%% *}
+	((periods >= $6 - 1 && periods <= $6 + $6 / 50)) || fail "there were $periods periods for $6 requests"
 	echo "scenario=$1 counted=$few $watched $SAID" >>"$RESULTS/bench"
 }
 
@@ -61,10 +66,10 @@ nvmf() {
 	# No file is wanted here, and no other sizes.
 	target_up
 	host_up
-	measure nvmf-4k-randread "$DISK0" randread 4 10000
-	measure nvmf-4k-randwrite "$DISK0" randwrite 4 10000
-	measure nvmf-128k-randread "$DISK0" randread 128 5000
-	measure nvmf-128k-randwrite "$DISK0" randwrite 128 5000
+	measure nvmf-4k-randread nvmet_req_init "$DISK0" randread 4 10000
+	measure nvmf-4k-randwrite nvmet_req_init "$DISK0" randwrite 4 10000
+	measure nvmf-128k-randread nvmet_req_init "$DISK0" randread 128 5000
+	measure nvmf-128k-randwrite nvmet_req_init "$DISK0" randwrite 128 5000
 	host_down
 	target_down
 	unload nvme-core
@@ -88,8 +93,8 @@ nfs() {
 	echo "rdma 20049" >/proc/fs/nfsd/portlist
 	mount -t nfs -o "vers=3,nolock,mountproto=tcp,proto=rdma,port=20049,rsize=1048576,wsize=1048576" \
 		"$ADDRESS:$SERVED" "$MOUNT"
-	measure nfs-1m-read "$MOUNT/file" read 1024 100
-	measure nfs-1m-write "$MOUNT/file" write 1024 100
+	measure nfs-1m-read nfsd3_proc_read "$MOUNT/file" read 1024 100
+	measure nfs-1m-write nfsd3_proc_write "$MOUNT/file" write 1024 100
 	umount "$MOUNT"
 	rpc.nfsd 0
 	exportfs -ua
