@@ -187,8 +187,9 @@ macro_rules! mapped_inits {
             ) -> c_int {
                 // SAFETY: The caller promises a valid QP, and writable memory that stays in place.
                 let (queue_pair, $slot) = unsafe { (Qp::from_raw(qp), Slot::from_raw(ctx)) };
+                let way = Direction::from_raw(dir).filter(|_| queue_pair.needs_dma());
 
-                if let (true, Some(way)) = (queue_pair.needs_dma(), Direction::from_raw(dir)) {
+                if let Some(way) = way {
                     let remote = Remote::new(remote_addr, rkey);
                     let $transfer = Transfer::new(queue_pair, port_num, remote, way);
 
