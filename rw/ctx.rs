@@ -472,8 +472,8 @@ impl<'a> Slot<'a> {
         Prepared(self)
     }
 
-    /// Writes a context of `nr_sges` SGEs in one work request. They stand in the context, as
-    /// [`Slot::sges`] gives them, or are an allocation.
+    /// Writes the rest of a context of `nr_sges` SGEs in one work request, whose remote memory is
+    /// written. The SGEs stand in the context, as [`Slot::sges`] gives them, or are an allocation.
     ///
     /// # Safety
     ///
@@ -492,7 +492,6 @@ impl<'a> Slot<'a> {
             Tag::Multi
         };
 
-        self.write_remote(transfer.remote);
         // SAFETY: By this function's safety requirement.
         unsafe { self.write_in_place(tag, transfer.dir, sges, nr_sges) };
     }

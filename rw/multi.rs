@@ -316,7 +316,7 @@ fn layout_of<T>(nr: u32) -> Result<Layout> {
     Layout::array::<T>(nr as usize).map_err(|_| ENOMEM)
 }
 
-/// Makes a context for a series of segments.
+/// Makes a context for a series of segments. The slot knows the remote memory.
 ///
 /// # Errors
 ///
@@ -331,10 +331,8 @@ pub(super) fn init<S: Segments>(
 
     if source.bound() == 1 {
         let segment = source.only()?;
-        let mut slot = slot.lend();
 
-        slot.write_remote(transfer.remote);
-        return Ok(slot.write_single(transfer, segment));
+        return Ok(slot.lend().write_single(transfer, segment));
     }
 
     let most = max_sge.get() as usize;
