@@ -90,14 +90,16 @@ fn init_direction(dir: bindings::dma_data_direction) -> Result<Direction> {
     dir.ok_or(EINVAL)
 }
 
-/// Defines what makes any context, and finds wrong arguments.
+/// Defines what the exported inits hand over to where they do not make a context at once, or find
+/// the arguments wrong.
 ///
 /// Each function takes what the exported one takes, and in the same places, so that nothing has to
-/// be moved or kept.
+/// be moved or kept; and each is called in one place alone, as the compiler would copy the arguments
+/// for a second one. The slot knows the remote memory.
 macro_rules! inits {
     ($(
         $(#[$attr:meta])*
-        unsafe fn $name:ident($($arg:ident: $ty:ty),* $(,)?) = |$transfer:ident, $slot:ident|
+        unsafe fn $name:ident($($arg:ident: $ty:ty),* $(,)?) = |$transfer:ident, $slot:pat_param|
         $body:block
     )*) => {
         $(
@@ -150,82 +152,19 @@ inits! {
         bvecs: *const bindings::bio_vec,
         nr_bvec: u32,
         iter: bindings::bvec_iter,
-    ) = |transfer, slot| {
+    ) = |transfer, mut slot| {
         // SAFETY: The caller promises an array of `nr_bvec` entries, or null.
+        let piece = unsafe { BvecSource::only_piece(bvecs, nr_bvec, iter) };
+
+        if let Some(result) = piece.and_then(|piece| transfer.init_bvec_one(&mut slot, piece)) {
+            return result;
+        }
+
+        // SAFETY: As above.
         let source = unsafe { BvecSource::from_raw(bvecs, nr_bvec, iter)? };
 
         transfer.init_bvec(slot, source)
     }
-}
-
-/// Defines what the exported inits hand over to where they do not make a context at once: the
-/// shortest of transfers on a device that does DMA are made here, all others by the functions above.
-///
-/// These too take what the exported ones take, and in the same places. Each function hands over in
-/// one place alone: the compiler would copy the arguments for a second one.
-macro_rules! mapped_inits {
-    ($(
-        $(#[$attr:meta])*
-        unsafe fn $name:ident($($arg:ident: $ty:ty),* $(,)?) = |$transfer:ident, $slot:ident|
-        $body:block or $rest:ident
-    )*) => {
-        $(
-            $(#[$attr])*
-            ///
-            /// # Safety
-            ///
-            /// As for the exported function.
-            #[inline(never)]
-            unsafe extern "C" fn $name(
-                ctx: *mut bindings::rdma_rw_ctx,
-                qp: *mut bindings::ib_qp,
-                port_num: u32,
-                $($arg: $ty,)*
-                remote_addr: u64,
-                rkey: u32,
-                dir: bindings::dma_data_direction,
-            ) -> c_int {
-                // SAFETY: The caller promises a valid QP, and writable memory that stays in place.
-                let (queue_pair, $slot) = unsafe { (Qp::from_raw(qp), Slot::from_raw(ctx)) };
-                let way = Direction::from_raw(dir).filter(|_| queue_pair.needs_dma());
-
-                if let Some(way) = way {
-                    let remote = Remote::new(remote_addr, rkey);
-                    let $transfer = Transfer::new(queue_pair, port_num, remote, way);
-
-                    if let Some(result) = $body {
-                        return from_result(|| result);
-                    }
-                }
-                // SAFETY: By this function's own safety requirements.
-                unsafe { $rest(ctx, qp, port_num, $($arg,)* remote_addr, rkey, dir) }
-            }
-        )*
-    };
-}
-
-mapped_inits! {
-    /// [`rdma_rw_ctx_init`] on a device that does DMA.
-    unsafe fn init_sg_mapped(
-        sg: *mut bindings::scatterlist,
-        sg_cnt: u32,
-        sg_offset: u32,
-    ) = |transfer, slot| {
-        // SAFETY: The caller promises a list of `sg_cnt` entries, or null.
-        unsafe { SgSource::of_one(sg, sg_cnt) }
-            .and_then(|list| transfer.init_sg_one(slot, list, sg_offset))
-    } or init_sg
-
-    /// [`rdma_rw_ctx_init_bvec`] on a device that does DMA.
-    unsafe fn init_bvec_mapped(
-        bvecs: *const bindings::bio_vec,
-        nr_bvec: u32,
-        iter: bindings::bvec_iter,
-    ) = |transfer, slot| {
-        // SAFETY: The caller promises an array of `nr_bvec` entries, or null.
-        unsafe { BvecSource::only_piece(bvecs, nr_bvec, iter) }
-            .and_then(|piece| transfer.init_bvec_one(slot, piece))
-    } or init_bvec
 }
 
 /// [`rdma_rw_ctx_wrs`] for any context.
@@ -363,7 +302,7 @@ c_abi! {
         }
         // SAFETY: By this function's own safety requirements.
         unsafe {
-            init_sg_mapped(
+            init_sg(
                 ctx,
                 qp,
                 port_num,
@@ -431,7 +370,7 @@ c_abi! {
         }
         // SAFETY: By this function's own safety requirements.
         unsafe {
-            init_bvec_mapped(
+            init_bvec(
                 ctx,
                 qp,
                 port_num,

@@ -153,7 +153,10 @@ impl BvecSource<'_> {
         let bvec = unsafe { bvecs.as_ref() }?;
         let most = bvec.bv_len.checked_sub(iter.bi_offset)?;
 
-        (iter.bi_idx == 0 && iter.bi_size != 0 && iter.bi_size <= most).then(|| Piece {
+        // Of the first entry, and not 0 nor more than there is. The two are next to each other, and
+        // looked at as one.
+        let asked = u64::from(iter.bi_idx) << 32 | u64::from(iter.bi_size);
+        (asked.wrapping_sub(1) < u64::from(most)).then(|| Piece {
             page: bvec.bv_page,
             offset: bvec.bv_offset.wrapping_add(iter.bi_offset),
             len: iter.bi_size,

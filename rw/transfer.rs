@@ -10,7 +10,10 @@ use super::{
         MappedPieces,
         Piece, //
     },
-    device::Protocol,
+    device::{
+        DmaDevice,
+        Protocol, //
+    },
     dma::{
         self,
         MappedSg, //
@@ -135,37 +138,19 @@ impl<'a> Transfer<'a> {
         Some(slot.of_list(list).write_single(self, segment))
     }
 
-    /// The same for a list of one entry, which is mapped for DMA first. None where it is not for an SGE,
-    /// or the device does no DMA.
-    #[inline(always)]
-    pub(crate) fn init_sg_one(
-        &self,
-        slot: Slot<'_>,
-        list: SgSource,
-        offset: u32,
-    ) -> Option<Result<c_int>> {
-        let device = self.qp.device();
-        let dma_device = device.dma_device()?;
-
-        self.takes_one_sge().then(|| {
-            let prepared = slot.of_list(list).prepare_single(self);
-            let mapped = MappedSg::for_dma(device, dma_device, list, self.dir)?;
-            let segment = mapped.first(offset)?;
-
-            mapped.keep();
-            Ok(prepared.over(segment))
-        })
-    }
-
-    /// Makes a context for a scatterlist, leaving out its first `offset` bytes. See
-    /// [`crate::rdma_rw_ctx_init`].
+    /// Makes a context for a scatterlist, leaving out its first `offset` bytes. The slot knows the
+    /// remote memory. See [`crate::rdma_rw_ctx_init`].
     #[inline(always)]
     pub(crate) fn init_sg(&self, mut slot: Slot<'_>, list: SgSource, offset: u32) -> Result<c_int> {
         if self.requires_mr() {
             return self.init_sg_registered(slot, list, offset);
         }
-        if self.qp.needs_dma() {
-            return self.init_sg_mapped(slot, list, offset);
+        if let Some(dma_device) = self.qp.device().dma_device() {
+            return if list.nents().get() == 1 && self.qp.max_sge(self.dir).is_some() {
+                self.init_sg_one(slot, list, dma_device, offset)
+            } else {
+                self.init_sg_mapped(slot, list, offset)
+            };
         }
 
         // A software device needs no mapping but a note in each entry, which is made on the way.
@@ -176,6 +161,23 @@ impl<'a> Transfer<'a> {
                 .init_sg_preferred(slot.lend(), list, offset);
         }
         multi::init(&mut slot.of_list(list), self, cursor)
+    }
+
+    /// [`Transfer::init_sg`] for a list of one entry, which is for an SGE and mapped for DMA first.
+    #[inline(always)]
+    fn init_sg_one(
+        &self,
+        slot: Slot<'_>,
+        list: SgSource,
+        dma_device: DmaDevice,
+        offset: u32,
+    ) -> Result<c_int> {
+        let prepared = slot.of_list(list).prepare_single(self);
+        let mapped = MappedSg::for_dma(self.qp.device(), dma_device, list, self.dir)?;
+        let segment = mapped.first(offset)?;
+
+        mapped.keep();
+        Ok(prepared.over(segment))
     }
 
     /// [`Transfer::init_sg`] on a software device where MRs are better: they are for what is mapped
@@ -246,20 +248,21 @@ impl<'a> Transfer<'a> {
     }
 
     /// The same where the memory is mapped for DMA first. None where it is not for an SGE, or the
-    /// device does no DMA.
+    /// device does no DMA: then the slot is as it was.
     #[inline(always)]
-    pub(crate) fn init_bvec_one(&self, slot: Slot<'_>, piece: Piece) -> Option<Result<c_int>> {
+    pub(crate) fn init_bvec_one(&self, slot: &mut Slot<'_>, piece: Piece) -> Option<Result<c_int>> {
         let dma_device = self.qp.device().dma_device()?;
 
         self.takes_one_sge().then(|| {
-            let prepared = slot.prepare_single(self);
+            let prepared = slot.lend().prepare_single(self);
             let segment = piece.segment(&Pages::new(Some(dma_device), piece.page()));
 
             Ok(prepared.over(dma::map(Some(dma_device), self.dir, segment)?))
         })
     }
 
-    /// Makes a context for an array of `bio_vec`. See [`crate::rdma_rw_ctx_init_bvec`].
+    /// Makes a context for an array of `bio_vec`. The slot knows the remote memory. See
+    /// [`crate::rdma_rw_ctx_init_bvec`].
     #[inline(always)]
     pub(crate) fn init_bvec(&self, mut slot: Slot<'_>, source: BvecSource<'_>) -> Result<c_int> {
         if self.requires_mr() {

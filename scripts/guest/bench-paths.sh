@@ -66,10 +66,10 @@ nvmf() {
 	# No file is wanted here, and no other sizes.
 	target_up
 	host_up
-	measure nvmf-4k-randread nvmet_req_init "$DISK0" randread 4 10000
-	measure nvmf-4k-randwrite nvmet_req_init "$DISK0" randwrite 4 10000
-	measure nvmf-128k-randread nvmet_req_init "$DISK0" randread 128 5000
-	measure nvmf-128k-randwrite nvmet_req_init "$DISK0" randwrite 128 5000
+	measure nvmf-4k-randread nvmet_req_init "$DISK0" randread 4 6000
+	measure nvmf-4k-randwrite nvmet_req_init "$DISK0" randwrite 4 6000
+	measure nvmf-128k-randread nvmet_req_init "$DISK0" randread 128 2000
+	measure nvmf-128k-randwrite nvmet_req_init "$DISK0" randwrite 128 2000
 	host_down
 	target_down
 	unload nvme-core
