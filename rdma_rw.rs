@@ -201,6 +201,21 @@ unsafe extern "C" fn wrs(
     }
 }
 
+/// [`rdma_rw_ctx_destroy`] for a context that [`Context::is_one_reg_of_list`].
+///
+/// # Safety
+///
+/// As there.
+#[inline(never)]
+unsafe fn destroy_one_reg(
+    ctx: *mut bindings::rdma_rw_ctx,
+    qp: *mut bindings::ib_qp,
+    dir: Direction,
+) {
+    // SAFETY: The caller promises such a context, which the device is done with, and its QP.
+    unsafe { Context::release_one_reg(ctx, Qp::from_raw(qp), dir) };
+}
+
 /// [`rdma_rw_ctx_destroy`] for any context.
 ///
 /// # Safety
@@ -552,9 +567,12 @@ c_abi! {
     ) {
         // SAFETY: The caller promises a context that the device is done with, and its QP.
         unsafe {
-            if let Some(way) = Direction::from_raw(dir) {
-                if Context::release_sg_at_once(ctx, Qp::from_raw(qp), way) {
-                    return;
+            if Context::release_sg_at_once(ctx, Qp::from_raw(qp), dir) {
+                return;
+            }
+            if Context::is_one_reg_of_list(ctx) {
+                if let Some(way) = Direction::from_raw(dir) {
+                    return destroy_one_reg(ctx, qp, way);
                 }
             }
             destroy(ctx, qp, port_num, sg, sg_cnt, dir);
@@ -587,10 +605,8 @@ c_abi! {
     ) {
         // SAFETY: The caller promises a context that the device is done with, and its QP.
         unsafe {
-            if let Some(way) = Direction::from_raw(dir) {
-                if Context::release_bvec_at_once(ctx, Qp::from_raw(qp), way) {
-                    return;
-                }
+            if Context::release_bvec_at_once(ctx, Qp::from_raw(qp), dir) {
+                return;
             }
             destroy_bvec(ctx, qp, port_num, bvecs, nr_bvec, dir);
         }

@@ -918,17 +918,18 @@ impl Context<'_> {
     ///
     /// # Safety
     ///
-    /// As for [`Context::from_raw`]; the device must be done with the context, and `qp` and `dir`
-    /// must be those of its init, whose list must still be there.
+    /// As for [`Context::from_raw`]; the device must be done with the context, and `qp` and `dir`,
+    /// if it is a direction, must be those of its init, whose list must still be there.
     #[inline(always)]
     pub(crate) unsafe fn release_sg_at_once(
         raw: *mut bindings::rdma_rw_ctx,
         qp: &Qp,
-        dir: Direction,
+        dir: bindings::dma_data_direction,
     ) -> bool {
         // SAFETY: By this function's safety requirement.
         unsafe {
-            let Some(in_place) = Self::in_place(raw, true) else {
+            let (Some(in_place), Some(dir)) = (Self::in_place(raw, true), Direction::from_raw(dir))
+            else {
                 return false;
             };
 
@@ -954,14 +955,16 @@ impl Context<'_> {
     pub(crate) unsafe fn release_bvec_at_once(
         raw: *mut bindings::rdma_rw_ctx,
         qp: &Qp,
-        dir: Direction,
+        dir: bindings::dma_data_direction,
     ) -> bool {
         let dma_device = qp.device().dma_device();
 
         // SAFETY: By this function's safety requirement. SGEs have a mapping each, and one alone is
         // in the context.
         unsafe {
-            let Some(in_place) = Self::in_place(raw, false) else {
+            let (Some(in_place), Some(dir)) =
+                (Self::in_place(raw, false), Direction::from_raw(dir))
+            else {
                 return false;
             };
 
@@ -978,6 +981,44 @@ impl Context<'_> {
             }
         }
         true
+    }
+
+    /// Whether a context is known to have one registration and to be made from a scatterlist.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Context::from_raw`].
+    #[inline(always)]
+    pub(crate) unsafe fn is_one_reg_of_list(raw: *mut bindings::rdma_rw_ctx) -> bool {
+        // SAFETY: By this function's safety requirement. A context with such a head is one that an
+        // init has written.
+        !raw.is_null()
+            && unsafe {
+                let origin = Origin::place(raw);
+
+                Head::known(Head::place(raw).read()) == Head::word(Tag::Registered, 1)
+                    && !(*origin).list.is_null()
+                    && origin.read_unaligned().is_sealed(raw)
+            }
+    }
+
+    /// Releases such a context.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Context::release_sg_at_once`]; the context must be such a one.
+    #[inline(always)]
+    pub(crate) unsafe fn release_one_reg(raw: *mut bindings::rdma_rw_ctx, qp: &Qp, dir: Direction) {
+        // SAFETY: By this function's safety requirement. The registrations of a list are an
+        // allocation.
+        unsafe {
+            let reg = (*raw).__bindgen_anon_1.reg;
+
+            count::released(raw);
+            registered::put(qp, Kind::Data, &*reg);
+            kfree(reg);
+            unmap_noted(raw, qp.device(), dir);
+        }
     }
 
     /// Releases a context made from a scatterlist. See [`crate::rdma_rw_ctx_destroy`].
