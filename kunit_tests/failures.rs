@@ -477,11 +477,7 @@ pub(crate) fn no_leak(test: &Test, case: &Case) -> Result {
     ctx.destroy();
     // Of the smallest allocations, 192 bytes, a third of so many are more than a page: what is leaked
     // in rounds of one kind alone shows, too.
-    let rounds = if LEAKS_SHOW {
-        slab_slack() * 70
-    } else {
-        30
-    };
+    let rounds = if LEAKS_SHOW { slab_slack() * 70 } else { 30 };
     let before = slab_pages();
 
     // The longest way of all is that of the last failure.

@@ -990,16 +990,19 @@ impl Context<'_> {
     /// As for [`Context::from_raw`].
     #[inline(always)]
     pub(crate) unsafe fn is_one_reg_of_list(raw: *mut bindings::rdma_rw_ctx) -> bool {
+        if raw.is_null() {
+            return false;
+        }
+
         // SAFETY: By this function's safety requirement. A context with such a head is one that an
         // init has written.
-        !raw.is_null()
-            && unsafe {
-                let origin = Origin::place(raw);
+        unsafe {
+            let origin = Origin::place(raw);
 
-                Head::known(Head::place(raw).read()) == Head::word(Tag::Registered, 1)
-                    && !(*origin).list.is_null()
-                    && origin.read_unaligned().is_sealed(raw)
-            }
+            Head::known(Head::place(raw).read()) == Head::word(Tag::Registered, 1)
+                && !(*origin).list.is_null()
+                && origin.read_unaligned().is_sealed(raw)
+        }
     }
 
     /// Releases such a context.
