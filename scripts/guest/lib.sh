@@ -242,7 +242,7 @@ rust_calls() {
 	while read -r name; do
 		n=$((n + 1))
 		echo "p:rdma_rw_rust/f$n ib_core:$name" >>"$TRACING/kprobe_events"
-	done < <(grep "$RUST_SYMBOL" "$SYMBOLS")
+	done < <(grep "$RUST_SYMBOL" "$SYMBOLS" || :)
 	if ((n == 0)); then
 		"$@"
 		record rust_calls=0
