@@ -304,14 +304,12 @@ c_abi! {
 
         // First of all, so that it need not be kept.
         slot.write_remote(remote);
-        if let (false, Some(way)) = (queue_pair.needs_dma(), Direction::from_raw(dir)) {
+        if let Some(way) = Direction::from_raw(dir) {
             let transfer = Transfer::new(queue_pair, port_num, remote, way);
             // SAFETY: The caller promises a list of `sg_cnt` entries, or null.
-            let list = unsafe { SgSource::of_one(sg, sg_cnt) };
+            let list = || unsafe { SgSource::of_one(sg, sg_cnt) };
 
-            if let Some(count) =
-                list.and_then(|list| transfer.init_sg_at_once(slot, list, sg_offset))
-            {
+            if let Some(count) = transfer.init_sg_at_once(slot, list, sg_offset) {
                 return count;
             }
         }
@@ -374,7 +372,7 @@ c_abi! {
 
         // First of all, so that it need not be kept.
         slot.write_remote(remote);
-        if let (false, Some(way)) = (queue_pair.needs_dma(), Direction::from_raw(dir)) {
+        if let Some(way) = Direction::from_raw(dir) {
             let transfer = Transfer::new(queue_pair, port_num, remote, way);
             // SAFETY: The caller promises an array of `nr_bvec` entries, or null.
             let piece = || unsafe { BvecSource::only_piece(bvecs, nr_bvec, iter) };

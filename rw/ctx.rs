@@ -279,6 +279,21 @@ impl Origin {
         }
     }
 
+    /// The note that a context has, if it has one.
+    ///
+    /// # Safety
+    ///
+    /// `ctx` must be readable.
+    #[inline(always)]
+    unsafe fn of(ctx: *mut bindings::rdma_rw_ctx) -> Option<Self> {
+        // SAFETY: By this function's safety requirement; any bytes will do.
+        unsafe {
+            let origin = Self::place(ctx).read_unaligned();
+
+            origin.is_sealed(ctx).then_some(origin)
+        }
+    }
+
     /// Whether this note, found in a context, is one. Where there is no C, everything is.
     ///
     /// # Safety
@@ -907,9 +922,7 @@ impl Context<'_> {
         // one that an init has written.
         unsafe {
             Self::only_wr(raw)?;
-
-            let origin = Origin::place(raw).read_unaligned();
-            (origin.list.is_null() != of_list && origin.is_sealed(raw)).then(|| InPlace::of(raw))
+            (Origin::of(raw)?.list.is_null() != of_list).then(|| InPlace::of(raw))
         }
     }
 
@@ -997,11 +1010,8 @@ impl Context<'_> {
         // SAFETY: By this function's safety requirement. A context with such a head is one that an
         // init has written.
         unsafe {
-            let origin = Origin::place(raw);
-
             Head::known(Head::place(raw).read()) == Head::word(Tag::Registered, 1)
-                && !(*origin).list.is_null()
-                && origin.read_unaligned().is_sealed(raw)
+                && Origin::of(raw).is_some_and(|origin| !origin.list.is_null())
         }
     }
 
@@ -1074,14 +1084,8 @@ impl Context<'_> {
     /// The context's own note of where its memory comes from, if it has one.
     #[inline(always)]
     fn origin(&self) -> Option<Origin> {
-        let ctx = self.raw.as_ptr();
-
-        // SAFETY: By the type invariant; any bytes will do.
-        unsafe {
-            let origin = Origin::place(ctx).read_unaligned();
-
-            origin.is_sealed(ctx).then_some(origin)
-        }
+        // SAFETY: By the type invariant.
+        unsafe { Origin::of(self.raw.as_ptr()) }
     }
 
     /// Releases a context made from an array of `bio_vec`. See

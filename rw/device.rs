@@ -266,12 +266,6 @@ impl Qp {
         unsafe { Device::from_raw((*self.as_raw()).device) }
     }
 
-    /// Whether the device does DMA, and does not work with kernel addresses.
-    #[inline(always)]
-    pub(crate) fn needs_dma(&self) -> bool {
-        self.device().dma_device().is_some()
-    }
-
     /// Key that covers all local memory in an SGE.
     #[inline]
     pub(crate) fn local_dma_lkey(&self) -> u32 {

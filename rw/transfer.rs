@@ -104,6 +104,12 @@ impl<'a> Transfer<'a> {
         (self.dir == Direction::Read && self.protocol() == Protocol::Iwarp) || self.qp.is_forced()
     }
 
+    /// Whether the device does DMA, and does not work with kernel addresses.
+    #[inline(always)]
+    fn needs_dma(&self) -> bool {
+        self.qp.device().dma_device().is_some()
+    }
+
     /// Whether the transfer is better made with MRs, over `nents` entries.
     #[inline(always)]
     fn prefers_mrs(&self, nents: u32) -> bool {
@@ -127,10 +133,15 @@ impl<'a> Transfer<'a> {
     pub(crate) fn init_sg_at_once(
         &self,
         slot: Slot<'_>,
-        list: SgSource,
+        list: impl FnOnce() -> Option<SgSource>,
         offset: u32,
     ) -> Option<c_int> {
-        if self.qp.needs_dma() || !self.takes_one_sge() {
+        if self.needs_dma() {
+            return None;
+        }
+
+        let list = list()?;
+        if !self.takes_one_sge() {
             return None;
         }
 
@@ -238,7 +249,7 @@ impl<'a> Transfer<'a> {
         slot: Slot<'_>,
         piece: impl FnOnce() -> Option<Piece>,
     ) -> Option<c_int> {
-        if self.qp.needs_dma() || !self.takes_one_sge() {
+        if self.needs_dma() || !self.takes_one_sge() {
             return None;
         }
 
@@ -268,7 +279,7 @@ impl<'a> Transfer<'a> {
         if self.requires_mr() {
             return registered::init_bvec(&mut slot, self, source);
         }
-        if self.qp.needs_dma() {
+        if self.needs_dma() {
             return self.init_bvec_mapped(slot, source);
         }
         multi::init(
