@@ -22,6 +22,11 @@ returned() {
 # kernel log tells.
 errors() { dmesg | grep -cE 'I/O error|nvme.*(timeout|reconnect|error recovery)' || :; }
 
+# repeated: requests that rxe has got twice. It repeats what takes more than a
+# second, and a READ of memory that its owner has invalidated meanwhile ends the
+# connection, whoever posted it.
+repeated() { cat /sys/class/infiniband/dev0/ports/1/hw_counters/duplicate_request; }
+
 # second_open, second_io, second_close: another connection to the target, and
 # with it other QPs.
 SECOND=
@@ -106,6 +111,7 @@ traffic_stop
 slabs after
 mrs_after=$(mrs)
 errors=$(errors)
+repeated=$(repeated)
 returned=$(($(returned) - returned_before))
 
 host_down
@@ -115,7 +121,9 @@ rdma_down
 
 record rounds="$ROUNDS" made="$made" adopted="$adopted" returned="$returned" forced_mrs="$forced_mrs" \
 	opened_by_c="$opened_by_c" opened_by_rust="$opened_by_rust" errors="$errors" \
-	mrs_before="$mrs_before" mrs_after="$mrs_after"
+	repeated="$repeated" mrs_before="$mrs_before" mrs_after="$mrs_after"
+((errors == 0 || repeated == 0)) ||
+	step "rxe has repeated $repeated requests: look whether the machine has too much to do besides"
 require "errors == 0" "made >= 64 * rounds" "mrs_before == mrs_after"
 # A long run meets each of these; a short one may not.
 ((ROUNDS < 20)) || require "adopted > 0" "returned > 0" "forced_mrs > 0" "opened_by_c > 0" "opened_by_rust > 0"
