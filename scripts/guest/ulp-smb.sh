@@ -31,8 +31,9 @@ server_up() {
 server_down() {
 	# ksmbd wakes the threads that listen, which end, and only then takes a
 	# reference to each. They cannot run before on the processor that is doing so.
-	local thread
-	for thread in $(pgrep '^ksmbd-smbdirect'); do
+	local thread threads
+	threads=$(pgrep '^ksmbd-smbdirect') || fail "no thread of ksmbd listens"
+	for thread in $threads; do
 		taskset -p -c 0 "$thread" >/dev/null || fail "ksmbd's thread $thread stays where it is"
 	done
 	taskset -c 0 chrt --fifo 1 ksmbd.control -s
