@@ -5,7 +5,7 @@
 # and writes of NVMe over Fabrics and of NFS, over rxe, client and server in
 # one, one request after the other. A request is what happens from the call of a
 # function in the target to the one for the next request.
-# Environment: IMPL, PATHS_ONLY (nvmf or nfs).
+# Environment: IMPL.
 # shellcheck source=scripts/guest/lib.sh
 . /payload/guest/lib.sh
 # shellcheck source=scripts/guest/nvmf.sh
@@ -108,7 +108,7 @@ nfs() {
 
 rdma_up rxe
 require_implementation "$IMPL"
-for path in ${PATHS_ONLY:-nvmf nfs}; do
+for path in nvmf nfs; do
 	"$path"
 done
 unload nfsv3 nfs
