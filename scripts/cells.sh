@@ -8,6 +8,9 @@
 # The cells: ULP DEV IMPL, and once they are judged VERDICT [REASON].
 CELLS=()
 
+# Where their results are: own_out says it.
+out=''
+
 # What has passed and failed besides.
 PASSED=0 FAILED=0
 
@@ -19,15 +22,12 @@ declare -A KNOWN=() KNOWN_SIGN=()
 cells_begin() {
 	STAGE=$("$CLONE/scripts/build" "$FLAVOUR")
 	"$CLONE/scripts/guest-root" >/dev/null
-	out_dir
-	CELLS_OUT=$OUT/$1
-	remove "$CELLS_OUT"
-	mkdir -p "$CELLS_OUT"
+	own_out "$1"
 }
 
 # figure CELL NAME: what the cell recorded, 0 if nothing.
 figure() {
-	local file=$CELLS_OUT/$1/record value=
+	local file=$out/$1/record value=
 	[[ ! -f $file ]] || value=$(sed -n "s/^$2=//p" "$file" | tail -n 1)
 	printf '%s\n' "${value:-0}"
 }
@@ -38,21 +38,21 @@ cell() {
 	local ulp=$1 dev=$2 impl=$3 name=$1-$2-$3
 	shift 3
 	CELLS+=("$ulp $dev $impl")
-	beside "$CELLS_OUT/$name" "$ulp over $dev, rdma_rw in ${impl^}" \
+	beside "$out/$name" "$ulp over $dev, rdma_rw in ${impl^}" \
 		"$CLONE/scripts/guest-run" --kernel "$STAGE/bzImage" --modules "$STAGE/lib/modules" \
 		--ib-core "$STAGE/ib_core-$impl.ko" --script "$CLONE/scripts/guest/ulp-$ulp.sh" \
-		--env "DEV=$dev" --env "IMPL=$impl" --name "$name" --out "$CELLS_OUT" "$@"
+		--env "DEV=$dev" --env "IMPL=$impl" --name "$name" --out "$out" "$@"
 }
 
 # status ULP DEV IMPL: what its guest ended with.
-status() { cat "$CELLS_OUT/$1-$2-$3.status" 2>/dev/null || echo none; }
+status() { cat "$out/$1-$2-$3.status" 2>/dev/null || echo none; }
 
 # judge ULP DEV IMPL: prints the verdict, and the reason if it is not pass: fail,
 # or known where it fails as KNOWN says that it does.
 judge() {
 	local ulp=$1 dev=$2 name=$1-$2-$3 status log
 	status=$(status "$@")
-	log=$CELLS_OUT/$name/job.log
+	log=$out/$name/job.log
 	if [[ $status == 0 ]]; then
 		if [[ $(figure "$name" impl) == "$3" && $(figure "$name" device) == "$dev" ]]; then
 			echo pass
@@ -116,7 +116,7 @@ cells_json() {
 			{
 				printf '%s\n' "ulp=$ulp" "device=$dev" "impl=$impl" "verdict=$verdict"
 				[[ -z $reason ]] || echo "reason=$reason"
-				cat "$CELLS_OUT/$ulp-$dev-$impl/record" 2>/dev/null || :
+				cat "$out/$ulp-$dev-$impl/record" 2>/dev/null || :
 			} | awk -F= '
 				{
 					name = $1
@@ -153,7 +153,7 @@ cells_end() {
 		n=$((n + 1))
 	done
 	cells_table
-	cells_json "$CELLS_OUT/results.json"
+	cells_json "$out/results.json"
 	for cell in "${CELLS[@]}"; do
 		read -r _ _ _ verdict _ <<<"$cell"
 		case $verdict in
@@ -162,7 +162,7 @@ cells_end() {
 		*) failed=$((failed + 1)) ;;
 		esac
 	done
-	note "results: $CELLS_OUT/results.json"
+	note "results: $out/results.json"
 	echo "$passed passed, $failed failed$( ((known == 0)) || echo ", $known with a known fault of the software stack")"
 	((failed == 0 && passed > 0))
 }

@@ -64,6 +64,16 @@ out_dir() {
 	note "results: $OUT"
 }
 
+# own_out NAME: sets out to OUT/NAME, empty, which nobody else writes to until
+# the script ends.
+own_out() {
+	out_dir
+	out=$OUT/$1
+	lock "out-$(key_of "$out")"
+	remove "$out"
+	mkdir -p "$out"
+}
+
 # need_disk GIB WHAT: dies unless the cache's file system has so much room.
 need_disk() {
 	local free
@@ -256,7 +266,7 @@ add_up() {
 # count_guest STATUS RESULTS: counts a guest as passed or failed, and prints the
 # figures that it has recorded in the folder of its results if it has passed.
 count_guest() {
-	if (($1)); then
+	if [[ $1 != 0 ]]; then
 		failed=$((failed + 1))
 		note "${2##*/}: see $2"
 	else
@@ -377,7 +387,7 @@ debian_root() {
 reachable() {
 	local dir=$1
 	while [[ $dir != / ]]; do
-		[[ $(stat -Lc %A "$dir") == *x ]] || return 1
+		[[ $(stat -Lc %A "$dir") == *[xt] ]] || return 1
 		dir=$(dirname "$dir")
 	done
 }
@@ -427,14 +437,14 @@ enter_root() {
 
 # The kernel is of this series; KVERSION (Debian's version or the point
 # release) picks one, else it is the newest that was offered when the cache
-# was set up.
+# was set up, or when KVERSION=latest last asked.
 KSERIES=7.3
 
 # kernel_dir: sets KERNEL to the folder of the chosen kernel in the cache, and
 # KERNEL_IN to its name in the build root. Fails if it is not there.
 kernel_dir() {
 	local version=${KVERSION:-} dir
-	if [[ -z $version ]]; then
+	if [[ -z $version || $version == latest ]]; then
 		[[ -f $CACHE/kernel-version ]] || return 1
 		read -r version <"$CACHE/kernel-version"
 	fi

@@ -11,16 +11,14 @@
 # OUT/NAME/LANE-FORCE.ktap; the summary says what it has reached, and the last
 # line counts parts of the cases.
 random_cases() {
-	local name=$1 suite=rdma_rw_$1 seed=${SEED:-1} out lane half
+	local name=$1 suite=rdma_rw_$1 seed=${SEED:-1} out='' lane half
 	passed=0 failed=0
 	shift
 	[[ $seed =~ ^[0-9]+$ && ${COUNT:-1} =~ ^[1-9][0-9]*$ ]] || die "COUNT and SEED are numbers"
 	for lane; do
 		[[ ${counts[$lane]:-} ]] || die "there is no lane $lane: ${!counts[*]}"
 	done
-	out_dir
-	out=$OUT/$name
-	mkdir -p "$out"
+	own_out "$name"
 	for lane; do
 		half=$(((${COUNT:-${counts[$lane]}} + 1) / 2))
 		step "$name, $lane: 2 x $half cases of seed $seed"
