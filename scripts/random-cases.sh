@@ -61,7 +61,7 @@ guest_cases() {
 	beside "$out/$lane" "random cases in a guest" \
 		"$CLONE/scripts/guest-run" --kernel "$stage/bzImage" --modules "$stage/lib/modules" \
 		--ib-core "$stage/ib_core-rust.ko" --script "$CLONE/scripts/guest/random-cases.sh" \
-		--env "SUITE=$suite" --env "COUNT=$half" --env "SEED=$seed" --env "MACHINE=$1" \
+		--env "SUITE=$suite" --env "COUNT=$half" --env "SEED=$seed" \
 		--append "$append" --machine "$1" \
 		--timeout $((1800 + half / 50)) --name "$lane" --out "$out"
 	wait

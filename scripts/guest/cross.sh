@@ -13,6 +13,7 @@
 SUITE=ib_core_rw_cross
 printf %s "$SUITE" >/sys/module/kunit/parameters/filter_glob
 
+require_machine
 for force in 0 1; do
 	step "the cross suite, force_mr=$force"
 	modprobe ib_core force_mr="$force"

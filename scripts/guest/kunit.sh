@@ -21,6 +21,7 @@ for cache in /sys/kernel/slab/kmalloc-*; do
 done
 echo Y >"$DEBUG/failslab/cache-filter"
 
+require_machine
 for force in $FORCE_MR; do
 	step "the suites, rdma_rw in ${IMPL^}, force_mr=$force"
 	modprobe ib_core force_mr="$force"

@@ -46,6 +46,18 @@ wait_for() {
 
 # -------------------------------------------------------------------- device
 
+# require_machine: on --machine iommu, fails without an edu device whose DMA the
+# IOMMU translates: what needs one would be skipped.
+require_machine() {
+	local edu domain
+	[[ $MACHINE == iommu ]] || return 0
+	edu=$(grep -lx 0x11e8 /sys/bus/pci/devices/*/device) || fail "there is no edu device"
+	domain=$(cat "${edu%/device}/iommu_group/type")
+	[[ $domain == DMA* && $domain != DMA-direct ]] ||
+		fail "the edu device's IOMMU does not translate: $domain"
+	step "an edu device in an IOMMU domain of type $domain"
+}
+
 # rdma_up DEV: loads ib_core and brings up one RDMA device on a dummy network
 # device. DEV is rxe, rxe-mr (rxe with ib_core.force_mr=1) or siw.
 rdma_up() {

@@ -6,7 +6,7 @@
 # one behind the guest's emulated IOMMU, else it has a simulated one. It needs
 # kunit.autorun=1 and kunit.filter_glob=SUITE on the kernel's command line. The
 # results, KTAP, are in cases-FORCE.ktap. Environment: SUITE, COUNT, for each of
-# the two, SEED, and MACHINE.
+# the two, and SEED.
 # shellcheck source=scripts/guest/lib.sh
 . /payload/guest/lib.sh
 
@@ -15,14 +15,7 @@ DMA=/sys/kernel/debug/dma-api
 # dma_debug FILE: what the kernel's DMA debugging says, nothing without an IOMMU.
 dma_debug() { [[ $MACHINE != iommu ]] || cat "$DMA/$1"; }
 
-if [[ $MACHINE == iommu ]]; then
-	# The edu device, and how its DMA goes.
-	edu=$(grep -lx 0x11e8 /sys/bus/pci/devices/*/device) || fail "there is no edu device"
-	domain=$(cat "${edu%/device}/iommu_group/type")
-	[[ $domain == DMA* && $domain != DMA-direct ]] ||
-		fail "the edu device's IOMMU does not translate: $domain"
-	step "an edu device in an IOMMU domain of type $domain"
-fi
+require_machine
 
 for force in 0 1; do
 	modprobe ib_core force_mr="$force"
