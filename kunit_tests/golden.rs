@@ -48,7 +48,8 @@ use Shape::{
     Adjacent,
     Each,
     List,
-    Pages, //
+    Pages,
+    Within, //
 };
 
 /// How local memory is handed over.
@@ -81,6 +82,8 @@ enum Want {
     Rust(&'static Want),
     /// One SGE, while C has work requests of so many.
     Merged(&'static [u32]),
+    /// This, while C makes something else of entries that are empty.
+    Sound(&'static Want),
 }
 
 /// A transfer, and what is to become of it.
@@ -192,6 +195,8 @@ const MLX5_PCI: Profile = MLX5.dma(Dma::Pci);
 const SIW_DMA: Profile = SIW.dma(Dma::Ours { coalesce: false });
 const SIW_PCI: Profile = SIW.dma(Dma::Pci);
 const RXE_DMA: Profile = RXE.dma(Dma::Ours { coalesce: false });
+/// Behind DMA that has nothing to do.
+const RXE_DIRECT: Profile = RXE.dma(Dma::Direct);
 
 /// So many MRs, of which each starts at a gap or where the last one is full; C has none of that.
 const fn gaps(mrs: u32) -> Want {
@@ -215,13 +220,16 @@ use Want::{
     Merged,
     Mr,
     Multi,
-    Single, //
+    Single,
+    Sound, //
 };
 
 /// Entries that neither begin nor end with a page.
 const ODD: Shape = List(&[(7, 100), (4000, 96), (1, 4095), (0, 4096), (512, 1)]);
 /// Entries of which only the first does not begin and the last not end with a page.
 const WHOLE: Shape = List(&[(100, 3996), (0, 4096), (0, 77)]);
+/// Two neighbours, with an empty one of elsewhere between them.
+const AROUND: Shape = Within(&[(0, 4096), (12288, 0), (4096, 4096)]);
 /// Entries longer than a page.
 const LONG: Shape = List(&[(0, 8192), (0, 65536), (0, 12288)]);
 
@@ -432,6 +440,12 @@ pub(crate) static TRANSFER_BVEC: &[Golden] = &[
     bvec("DMA: siw WRITE of 7", SIW_DMA, Write, Pages(7), Multi(&[6, 1]), Mr(1)),
     bvec("DMA: pool empty, siw READ", SIW_DMA, Read, Pages(3), AGAIN, AGAIN).pool(0),
     part("DMA: ends cut off", RXE_DMA, Read, (Pages(4), 0, 4095, 8194), Multi(&[4]), Mr(1)),
+    // DMA that needs no mappings, where neighbours have one in common.
+    bvec("direct: WRITE of 1", RXE_DIRECT, Write, Pages(1), Single, Mr(1)),
+    bvec("direct: READ of 5", RXE_DIRECT, Read, Pages(5), Multi(&[5]), Mr(1)),
+    bvec("direct: adjacent pages", RXE_DIRECT, Write, Adjacent(8, 4096), Merged(&[8]), Mr(1)),
+    bvec("direct: an empty one between", RXE_DIRECT, Read, AROUND, Sound(&Single), Sound(&Mr(1))),
+    bvec("direct: the same by 2", RXE_DIRECT, Write, AROUND, Sound(&Single), Sound(&Mr(1))).sges(2),
 ];
 
 #[rustfmt::skip]
@@ -492,6 +506,10 @@ fn transfer(test: &Test, case: &Golden) -> Result {
         Want::Rust(_) => Want::Fails(EINVAL),
         Want::Merged(_) if target.is_rust() => Want::Single,
         Want::Merged(sges) => Want::Multi(sges),
+        Want::Sound(want) if target.is_rust() => *want,
+        Want::Sound(_) => {
+            return test.skip(c"rw.c takes an empty entry for one of its own");
+        }
         want => want,
     };
     let mut spec = QpSpec::of(&case.profile, CTXS);
@@ -612,7 +630,9 @@ fn check(
         // None of these MRs has been registered before.
         Want::Mr(nr) => (Tag::Mr, nr * 2, nr),
         Want::Iova => (Tag::Iova, 1, 0),
-        Want::Fails(_) | Want::Rust(_) | Want::Merged(_) => return Err(EINVAL),
+        Want::Fails(_) | Want::Rust(_) | Want::Merged(_) | Want::Sound(_) => {
+            return Err(EINVAL);
+        }
     };
     let ops = if mrs != 0 { mrs } else { wrs };
     // SAFETY: Zeroes are no function.

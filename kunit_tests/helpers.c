@@ -71,7 +71,10 @@ struct module *rdma_rw_kunit_module(void)
 	return THIS_MODULE;
 }
 
-/* A device whose DMA goes through @ops; NULL where the kernel has no such. */
+/*
+ * A device whose DMA goes through @ops, or is direct without any; NULL where the
+ * kernel has no such.
+ */
 struct device *rdma_rw_kunit_dma_device(const struct dma_map_ops *ops,
 					void *data)
 {
@@ -86,7 +89,8 @@ struct device *rdma_rw_kunit_dma_device(const struct dma_map_ops *ops,
 		return ERR_CAST(pdev);
 
 	dma_coerce_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
-	set_dma_ops(&pdev->dev, ops);
+	if (ops)
+		set_dma_ops(&pdev->dev, ops);
 	dev_set_drvdata(&pdev->dev, data);
 	return &pdev->dev;
 }

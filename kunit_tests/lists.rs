@@ -24,6 +24,8 @@ pub(crate) enum Shape {
     List(&'static [(u32, u32)]),
     /// So many entries of the same length, one behind the other in one piece of memory.
     Adjacent(u32, u32),
+    /// Entries by offset and length in one piece of memory.
+    Within(&'static [(u32, u32)]),
 }
 
 impl Shape {
@@ -32,16 +34,23 @@ impl Shape {
         match self {
             Self::Pages(nr) | Self::Each(nr, _) | Self::Adjacent(nr, _) => *nr,
             // CAST: Tables are short.
-            Self::List(entries) => entries.len() as u32,
+            Self::List(entries) | Self::Within(entries) => entries.len() as u32,
         }
     }
 
-    /// Offset in a page and length of an entry.
+    /// Whether the entries lie in one piece of memory.
+    fn is_one_piece(&self) -> bool {
+        matches!(self, Self::Adjacent(..) | Self::Within(_))
+    }
+
+    /// Offset in its piece of memory and length of an entry.
     fn entry(&self, i: u32) -> (u32, u32) {
         match self {
             Self::Pages(_) => (0, PAGE),
             Self::Each(_, entry) => *entry,
-            Self::List(entries) => entries.get(i as usize).copied().unwrap_or((0, 0)),
+            Self::List(entries) | Self::Within(entries) => {
+                entries.get(i as usize).copied().unwrap_or((0, 0))
+            }
             Self::Adjacent(_, len) => (i.wrapping_mul(*len), *len),
         }
     }
@@ -95,11 +104,12 @@ impl<'a> Local<'a> {
     pub(crate) fn new(mock: &'a Mock, shape: Shape) -> Result<Self> {
         let mut pages = KVVec::new();
 
-        if let Shape::Adjacent(nr, len) = shape {
-            pages.push(
-                Pages::new(mock, nr.saturating_mul(len).div_ceil(PAGE))?,
-                GFP_KERNEL,
-            )?;
+        if shape.is_one_piece() {
+            let end = (0..shape.nents())
+                .map(|i| shape.entry(i))
+                .fold(0, |end, (offset, len)| offset.saturating_add(len).max(end));
+
+            pages.push(Pages::new(mock, end.div_ceil(PAGE))?, GFP_KERNEL)?;
         } else {
             for i in 0..shape.nents() {
                 let (offset, len) = shape.entry(i);
@@ -128,9 +138,10 @@ impl<'a> Local<'a> {
     /// First page of the memory of an entry, offset from there, and length.
     fn entry(&self, i: u32) -> (*mut bindings::page, u32, u32) {
         let (offset, len) = self.shape.entry(i);
-        let (pages, first) = match self.shape {
-            Shape::Adjacent(..) => (0, offset / PAGE),
-            _ => (i, 0),
+        let (pages, first) = if self.shape.is_one_piece() {
+            (0, offset / PAGE)
+        } else {
+            (i, 0)
         };
 
         match self.pages.get(pages as usize) {
@@ -142,9 +153,10 @@ impl<'a> Local<'a> {
     /// The bytes of an entry.
     fn bytes(&mut self, i: u32) -> &mut [u8] {
         let (offset, len) = self.shape.entry(i);
-        let i = match self.shape {
-            Shape::Adjacent(..) => 0,
-            _ => i as usize,
+        let i = if self.shape.is_one_piece() {
+            0
+        } else {
+            i as usize
         };
 
         self.pages

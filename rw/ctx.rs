@@ -972,8 +972,7 @@ impl Context<'_> {
     ) -> bool {
         let dma_device = qp.device().dma_device();
 
-        // SAFETY: By this function's safety requirement. SGEs have a mapping each, and one alone is
-        // in the context.
+        // SAFETY: By this function's safety requirement. SGEs have a mapping each.
         unsafe {
             let (Some(in_place), Some(dir)) =
                 (Self::in_place(raw, false), Direction::from_raw(dir))
@@ -984,7 +983,7 @@ impl Context<'_> {
             if dma_device.is_none() {
                 count::released(raw);
                 free_sges(in_place);
-            } else if (*in_place).wr.wr.num_sge == 1 {
+            } else if (*in_place).wr.wr.num_sge == 1 && has_its_sges(in_place) {
                 let [sge, ..] = &(*in_place).sges;
 
                 count::released(raw);

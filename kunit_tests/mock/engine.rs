@@ -497,13 +497,14 @@ fn resolve(inner: &Inner, state: &State, addr: u64, way: Way) -> Result<(usize, 
             let local = unsafe { bindings::rdma_rw_kunit_phys_to_virt(mapping.phys + off) };
             return Ok((local as usize, part));
         }
+        Dma::Direct => addr,
         // SAFETY: The device is there as long as the state.
         Dma::Pci => unsafe { bindings::rdma_rw_kunit_iova_to_phys(inner.dma_device.get(), addr) },
     };
     if phys == 0 {
         return Err(("an address that is not mapped for DMA", addr));
     }
-    // SAFETY: The IOMMU leads to it, and the caller checks that it is memory of the test.
+    // SAFETY: The IOMMU leads to it, if there is one, and the caller checks that it is memory of the test.
     let local = unsafe { bindings::rdma_rw_kunit_phys_to_virt(phys) };
     Ok((local as usize, page - addr % page))
 }

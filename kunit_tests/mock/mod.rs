@@ -72,6 +72,8 @@ pub(crate) enum Dma {
     /// Through DMA operations of ours, which know all mappings. Whether adjacent pieces become one
     /// entry, as behind an IOMMU.
     Ours { coalesce: bool },
+    /// By physical addresses, without an IOMMU.
+    Direct,
     /// Through the IOMMU in front of a real PCI function.
     Pci,
 }
@@ -399,6 +401,10 @@ impl Mock {
                     ptr::from_ref::<Inner>(&inner).cast_mut().cast(),
                 )
             }),
+            Dma::Direct => {
+                // SAFETY: There is nothing to be kept.
+                Some(unsafe { bindings::rdma_rw_kunit_dma_device(ptr::null(), ptr::null_mut()) })
+            }
             // SAFETY: There is nothing to be kept.
             Dma::Pci => Some(unsafe { bindings::rdma_rw_kunit_pci_device() }),
         };
