@@ -210,10 +210,13 @@ unsafe extern "C" fn wrs(
 unsafe fn destroy_one_reg(
     ctx: *mut bindings::rdma_rw_ctx,
     qp: *mut bindings::ib_qp,
+    _port_num: u32,
+    sg: *mut bindings::scatterlist,
+    sg_cnt: u32,
     dir: Direction,
 ) {
     // SAFETY: The caller promises such a context, which the device is done with, and its QP.
-    unsafe { Context::release_one_reg(ctx, Qp::from_raw(qp), dir) };
+    unsafe { Context::release_one_reg(ctx, Qp::from_raw(qp), (sg, sg_cnt), dir) };
 }
 
 /// [`rdma_rw_ctx_destroy`] for any context.
@@ -565,12 +568,12 @@ c_abi! {
     ) {
         // SAFETY: The caller promises a context that the device is done with, and its QP.
         unsafe {
-            if Context::release_sg_at_once(ctx, Qp::from_raw(qp), dir) {
+            if Context::release_sg_at_once(ctx, Qp::from_raw(qp), (sg, sg_cnt), dir) {
                 return;
             }
             if Context::is_one_reg_of_list(ctx) {
                 if let Some(way) = Direction::from_raw(dir) {
-                    return destroy_one_reg(ctx, qp, way);
+                    return destroy_one_reg(ctx, qp, port_num, sg, sg_cnt, way);
                 }
             }
             destroy(ctx, qp, port_num, sg, sg_cnt, dir);

@@ -106,6 +106,11 @@ impl<'a> Ctx<'a> {
         })
     }
 
+    /// Goes on with other functions, in the same memory.
+    pub(crate) fn turn_to(&mut self, api: &'static Api) {
+        self.api = api;
+    }
+
     /// The context as C takes it.
     pub(crate) fn as_raw(&mut self) -> *mut bindings::rdma_rw_ctx {
         &raw mut *self.raw

@@ -103,6 +103,7 @@ kunit::kunit_cases! {
     cross:
     crossed for KINDS,
     crossed_again for FAILING,
+    crossed_reuse for REUSES,
 }
 
 /// Begins a suite: counts paths from 0.

@@ -108,6 +108,7 @@ static struct kunit_suite rdma_rw_lifecycle = SUITE(lifecycle);
 static struct kunit_case rdma_rw_cross_cases[] = {
 	PARAM(crossed),
 	PARAM(crossed_again),
+	PARAM(crossed_reuse),
 	{}
 };
 

@@ -72,5 +72,6 @@ DECLARE_CASE(memory_reused);
 
 DECLARE_PARAM(crossed);
 DECLARE_PARAM(crossed_again);
+DECLARE_PARAM(crossed_reuse);
 
 #endif

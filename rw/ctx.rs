@@ -314,8 +314,9 @@ impl Origin {
     }
 
     /// What a note of this content in this context is sealed with, while this module is loaded. A
-    /// context that C has written over an older one differs from it in what the seal covers, or in
-    /// nothing.
+    /// context that C has written over an older one differs from it in what the seal covers, or is
+    /// of the same tag and has the same allocation: a caller who reuses it for a transfer of the
+    /// same form. What is freed is the same then; what is unmapped, the caller has to say.
     ///
     /// # Safety
     ///
@@ -937,6 +938,7 @@ impl Context<'_> {
     pub(crate) unsafe fn release_sg_at_once(
         raw: *mut bindings::rdma_rw_ctx,
         qp: &Qp,
+        list: RawList,
         dir: bindings::dma_data_direction,
     ) -> bool {
         // SAFETY: By this function's safety requirement.
@@ -951,7 +953,7 @@ impl Context<'_> {
                 free_sges(in_place);
             } else if has_its_sges(in_place) {
                 count::released(raw);
-                unmap_noted(raw, qp.device(), dir);
+                unmap_list(raw, qp.device(), list, dir);
             } else {
                 return false;
             }
@@ -1020,7 +1022,12 @@ impl Context<'_> {
     ///
     /// As for [`Context::release_sg_at_once`]; the context must be such a one.
     #[inline(always)]
-    pub(crate) unsafe fn release_one_reg(raw: *mut bindings::rdma_rw_ctx, qp: &Qp, dir: Direction) {
+    pub(crate) unsafe fn release_one_reg(
+        raw: *mut bindings::rdma_rw_ctx,
+        qp: &Qp,
+        list: RawList,
+        dir: Direction,
+    ) {
         // SAFETY: By this function's safety requirement. The registrations of a list are an
         // allocation.
         unsafe {
@@ -1029,7 +1036,7 @@ impl Context<'_> {
             count::released(raw);
             registered::put(qp, Kind::Data, &*reg);
             kfree(reg);
-            unmap_noted(raw, qp.device(), dir);
+            unmap_list(raw, qp.device(), list, dir);
         }
     }
 
@@ -1050,7 +1057,7 @@ impl Context<'_> {
             // SAFETY: By this function's safety requirement; the note has a list.
             unsafe {
                 self.release_all_but_list(qp);
-                unmap_noted(raw, qp.device(), dir);
+                unmap_list(raw, qp.device(), list, dir);
             }
         } else {
             // SAFETY: As above.
@@ -1448,20 +1455,37 @@ unsafe fn end_chain(
     }
 }
 
-/// Unmaps the list that a context has noted.
+/// Unmaps the list of a context that has a note of one, or seems to. Where there is C beside this,
+/// the note may be of an older context, which C has written over: the caller's word counts.
 ///
 /// # Safety
 ///
-/// The context must have a note of a list, which must still be there, mapped for this device and
-/// direction.
+/// `list`, and that of the note where there is no C, must be that of the context's init, which must
+/// still be there, mapped for this device and direction.
 #[inline(always)]
-unsafe fn unmap_noted(raw: *mut bindings::rdma_rw_ctx, device: &Device, dir: Direction) {
+unsafe fn unmap_list(
+    raw: *mut bindings::rdma_rw_ctx,
+    device: &Device,
+    list: RawList,
+    dir: Direction,
+) {
     // SAFETY: By this function's safety requirement. A note has what a list has told.
     unsafe {
-        let origin = Origin::place(raw).read_unaligned();
-        let list = SgSource::from_parts(origin.list, origin.nents);
+        #[cfg(rdma_rw_takeover)]
+        {
+            let _ = raw;
+            if let Ok(list) = SgSource::from_raw(list.0, list.1) {
+                drop(MappedSg::from_kept(device, list, dir));
+            }
+        }
+        #[cfg(not(rdma_rw_takeover))]
+        {
+            let _ = list;
+            let origin = Origin::place(raw).read_unaligned();
+            let list = SgSource::from_parts(origin.list, origin.nents);
 
-        drop(MappedSg::from_kept(device, list, dir));
+            drop(MappedSg::from_kept(device, list, dir));
+        }
     }
 }
 

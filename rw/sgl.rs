@@ -85,6 +85,7 @@ impl SgSource {
     /// # Safety
     ///
     /// As for [`SgSource::from_raw`]; and both must be of one list.
+    #[cfg(not(rdma_rw_takeover))]
     #[inline(always)]
     pub(super) unsafe fn from_parts(sgl: *mut bindings::scatterlist, nents: u32) -> Self {
         // SAFETY: By this function's safety requirement.
