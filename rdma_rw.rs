@@ -90,6 +90,18 @@ fn init_direction(dir: bindings::dma_data_direction) -> Result<Direction> {
     dir.ok_or(EINVAL)
 }
 
+/// Keeps a function's frame on the stack until the call that this is the result of is over, which
+/// might be a jump else. A kernel that takes the function back looks there whether anybody is still
+/// in it, and knows nothing of where it jumps to. Wanted where that may sleep.
+#[inline(always)]
+fn held(result: c_int) -> c_int {
+    if cfg!(rdma_rw_takeover) {
+        core::hint::black_box(result)
+    } else {
+        result
+    }
+}
+
 /// Defines what the exported inits hand over to where they do not make a context at once, or find
 /// the arguments wrong.
 ///
@@ -317,7 +329,7 @@ c_abi! {
             }
         }
         // SAFETY: By this function's own safety requirements.
-        unsafe {
+        let result = unsafe {
             init_sg(
                 ctx,
                 qp,
@@ -329,7 +341,8 @@ c_abi! {
                 rkey,
                 dir,
             )
-        }
+        };
+        held(result)
     }
 
     /// Prepares a transfer between an array of `bio_vec` and remote memory.
@@ -385,7 +398,7 @@ c_abi! {
             }
         }
         // SAFETY: By this function's own safety requirements.
-        unsafe {
+        let result = unsafe {
             init_bvec(
                 ctx,
                 qp,
@@ -397,7 +410,8 @@ c_abi! {
                 rkey,
                 dir,
             )
-        }
+        };
+        held(result)
     }
 
     /// Prepares a transfer whose data carries protection information that the device checks,
