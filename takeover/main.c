@@ -26,10 +26,22 @@ u32 rdma_rw_c_load;
 
 /* What stands for the memory behind SGEs that nothing uses. */
 static struct page *spare_page;
+static bool spare_page_used;
 
 struct page *rdma_rw_c_spare_page(void)
 {
+	WRITE_ONCE(spare_page_used, true);
 	return spare_page;
+}
+
+/*
+ * Where it has been used, a context that outlives this module may have it
+ * mapped still, and whatever the unmapping writes there is to hit nobody else.
+ */
+static void put_spare_page(void)
+{
+	if (!spare_page_used)
+		__free_page(spare_page);
 }
 
 /* ------------------------------------------------------------------ state */
@@ -243,7 +255,7 @@ static int __init rdma_rw_init(void)
 	if (ret) {
 		pr_err("not taking over from ib_core: error %d\n", ret);
 		takeover_counters_exit();
-		__free_page(spare_page);
+		put_spare_page();
 	}
 	return ret;
 }
@@ -252,7 +264,7 @@ static int __init rdma_rw_init(void)
 static void __exit rdma_rw_exit(void)
 {
 	takeover_counters_exit();
-	__free_page(spare_page);
+	put_spare_page();
 }
 
 module_init(rdma_rw_init);
