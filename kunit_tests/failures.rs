@@ -418,8 +418,9 @@ pub(crate) fn no_memory(test: &Test, case: &Case) -> Result {
     let mut work = Work::new(case, &rig)?;
     let mut ctx = Ctx::new(&rig.qp)?;
     let mut failed = 0;
+    let (mut k, mut again) = (1, false);
 
-    for k in 1.. {
+    loop {
         // SAFETY: What is begun is ended.
         let (made, left) = unsafe {
             bindings::rdma_rw_kunit_set_fail_nth(k);
@@ -430,6 +431,7 @@ pub(crate) fn no_memory(test: &Test, case: &Case) -> Result {
             (made, left)
         };
 
+        let spared = made.is_ok() && left == 0;
         match made {
             Ok(_) => ctx.destroy(),
             Err(e) => {
@@ -448,6 +450,14 @@ pub(crate) fn no_memory(test: &Test, case: &Case) -> Result {
         if k > 200 {
             test.fail(fmt!("there is no end to allocations"));
             break;
+        }
+        // It may have been what KASAN keeps call stacks in that failed, which it does once; or what
+        // the init can do without.
+        if spared && !again {
+            again = true;
+        } else {
+            again = false;
+            k += 1;
         }
     }
     // Only an SGE within the context takes no memory at all.
