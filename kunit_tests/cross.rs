@@ -651,83 +651,43 @@ pub(crate) fn crossed_again(test: &Test, case: &Failing) -> Result {
     Ok(())
 }
 
-/// Memory of a context that is used again and again, for other transfers of the same kind.
-pub(crate) struct Reuse {
-    name: &'static str,
-    profile: Profile,
-    dir: Dir,
-    pages: u32,
-    /// C releases what is made here.
-    c_releases: bool,
-}
-
-impl Param for Reuse {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-}
-
-const fn reuse(
-    name: &'static str,
-    profile: Profile,
-    (dir, pages): (Dir, u32),
-    c_releases: bool,
-) -> Reuse {
-    Reuse {
-        name,
-        profile,
-        dir,
-        pages,
-        c_releases,
-    }
-}
-
+/// Kinds of contexts whose memory is used again and again, for other transfers.
 #[rustfmt::skip]
-pub(crate) static REUSES: &[Reuse] = &[
-    reuse("single", RXE.dma(OURS), (Write, 1), false),
-    reuse("single, released by C", RXE.dma(OURS), (Write, 1), true),
-    reuse("multi", RXE.dma(OURS), (Write, 200), false),
-    reuse("multi, released by C", RXE.dma(OURS), (Write, 200), true),
-    reuse("MR", SIW.dma(OURS), (Read, 1), false),
-    reuse("MR, released by C", SIW.dma(OURS), (Read, 1), true),
-    reuse("MRs", SIW.dma(OURS), (Read, 5), false),
-    reuse("MRs, released by C", SIW.dma(OURS), (Read, 5), true),
+pub(crate) static REUSED: &[Kind] = &[
+    kind("single", RXE.dma(OURS), SG_WRITE, Pages(1), Tag::Single),
+    kind("multi", RXE.dma(OURS), SG_WRITE, Pages(200), Tag::Multi),
+    kind("MR", SIW.dma(OURS), SG_READ, Pages(1), Tag::Mr),
+    kind("MRs", SIW.dma(OURS), SG_READ, Pages(5), Tag::Mr),
 ];
 
 /// A context of ours and, after it, one of C in the same place and, as it happens, with the same
 /// allocations: what the former has left there says nothing of the latter.
-pub(crate) fn crossed_reuse(test: &Test, case: &Reuse) -> Result {
+pub(crate) fn crossed_reuse(test: &Test, kind: &Kind) -> Result {
     let target = target::get()?;
     if Exported::get()? == Exported::Rust {
         return test.skip(c"ib_core has no C beside it");
     }
-    let rig = match Rig::new(case.profile, QpSpec::of(&case.profile, 4)) {
-        Err(e) if e == EOPNOTSUPP => {
-            return test.skip(c"this kernel or machine has no such DMA");
-        }
-        rig => rig?,
+    let Some(rig) = rig(kind)? else {
+        return test.skip(c"this kernel or machine has no such DMA");
     };
-    let ours = Local::new(&rig.mock, Pages(case.pages))?;
-    let theirs = Local::new(&rig.mock, Pages(case.pages))?;
-    let (our_list, their_list) = (ours.sg()?, theirs.sg()?);
-    let made_here = match case.c_releases {
-        false => &CROSSINGS[1].api,
-        true => &CROSSINGS[5].api,
-    };
-    let mut ctx = Ctx::of(made_here, &rig.qp)?;
+    let (ours, theirs) = (Memory::new(&rig, kind)?, Memory::new(&rig, kind)?);
 
     // SAFETY: No context of the referee exists.
     unsafe { bindings::rdma_rw_referee_set_force_mr(target.force_mr) };
-    for _ in 0..8 {
-        ctx.turn_to(made_here);
-        ctx.init(&our_list, 0, REMOTE_ADDR, case.dir)?;
-        ctx.destroy();
-        ctx.turn_to(&CROSSINGS[4].api);
-        ctx.init(&their_list, 0, REMOTE_ADDR, case.dir)?;
-        ctx.destroy();
-        test.expect_eq("mappings that are left", rig.mock.live_mappings(), 0);
+    // Ours is released here, and by C.
+    for made_here in [&CROSSINGS[1], &CROSSINGS[5]] {
+        let mut ctx = Ctx::of(&made_here.api, &rig.qp)?;
+
+        for _ in 0..8 {
+            for (crossing, memory) in [(made_here, &ours), (&CROSSINGS[4], &theirs)] {
+                ctx.turn_to(&crossing.api);
+                make(&mut ctx, kind, memory)?;
+                ctx.destroy();
+            }
+            test.expect_eq("mappings that are left", rig.mock.live_mappings(), 0);
+        }
     }
-    drop(ctx);
+    drop((ours, theirs));
     rig.finish(test);
     Ok(())
 }

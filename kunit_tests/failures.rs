@@ -453,10 +453,8 @@ pub(crate) fn no_memory(test: &Test, case: &Case) -> Result {
         }
         // It may have been what KASAN keeps call stacks in that failed, which it does once; or what
         // the init can do without.
-        if spared && !again {
-            again = true;
-        } else {
-            again = false;
+        again = spared && !again;
+        if !again {
             k += 1;
         }
     }

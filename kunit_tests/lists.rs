@@ -43,6 +43,15 @@ impl Shape {
         matches!(self, Self::Adjacent(..) | Self::Within(_))
     }
 
+    /// The piece of memory of an entry.
+    fn piece(&self, i: u32) -> usize {
+        if self.is_one_piece() {
+            0
+        } else {
+            i as usize
+        }
+    }
+
     /// Offset in its piece of memory and length of an entry.
     fn entry(&self, i: u32) -> (u32, u32) {
         match self {
@@ -138,13 +147,13 @@ impl<'a> Local<'a> {
     /// First page of the memory of an entry, offset from there, and length.
     fn entry(&self, i: u32) -> (*mut bindings::page, u32, u32) {
         let (offset, len) = self.shape.entry(i);
-        let (pages, first) = if self.shape.is_one_piece() {
-            (0, offset / PAGE)
+        let first = if self.shape.is_one_piece() {
+            offset / PAGE
         } else {
-            (i, 0)
+            0
         };
 
-        match self.pages.get(pages as usize) {
+        match self.pages.get(self.shape.piece(i)) {
             Some(pages) => (pages.page(first), offset - first * PAGE, len),
             None => (core::ptr::null_mut(), 0, 0),
         }
@@ -153,14 +162,9 @@ impl<'a> Local<'a> {
     /// The bytes of an entry.
     fn bytes(&mut self, i: u32) -> &mut [u8] {
         let (offset, len) = self.shape.entry(i);
-        let i = if self.shape.is_one_piece() {
-            0
-        } else {
-            i as usize
-        };
 
         self.pages
-            .get_mut(i)
+            .get_mut(self.shape.piece(i))
             .and_then(|pages| {
                 pages
                     .bytes()

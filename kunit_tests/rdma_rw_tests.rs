@@ -103,7 +103,7 @@ kunit::kunit_cases! {
     cross:
     crossed for KINDS,
     crossed_again for FAILING,
-    crossed_reuse for REUSES,
+    crossed_reuse for REUSED,
 }
 
 /// Begins a suite: counts paths from 0.

@@ -504,7 +504,8 @@ fn resolve(inner: &Inner, state: &State, addr: u64, way: Way) -> Result<(usize, 
     if phys == 0 {
         return Err(("an address that is not mapped for DMA", addr));
     }
-    // SAFETY: The IOMMU leads to it, if there is one, and the caller checks that it is memory of the test.
+    // SAFETY: The IOMMU leads to it, if there is one, and the caller checks that it is memory of the
+    // test.
     let local = unsafe { bindings::rdma_rw_kunit_phys_to_virt(phys) };
     Ok((local as usize, page - addr % page))
 }
