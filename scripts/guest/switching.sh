@@ -59,14 +59,18 @@ TRAFFIC=/run/traffic
 TRAFFIC_PIDS=()
 
 # traffic_on NAME TARGET OFFSET_MIB MIB: where TOLERANT is set, I/O that ends in an
-# error, but not with other data, is noted and begun anew.
+# error, but not with other data, is noted and begun anew. fio looks for a file of
+# commands, here where none but itself does: KCSAN reports what several processes
+# that look up one missing file do to its dentry.
 traffic_on() {
 	local n=0 split=$SPLIT_4096 status errors
 	[[ ! -b $2 || $(cat "/sys/block/${2##*/}/queue/logical_block_size") != 512 ]] || split=$SPLIT_512
+	mkdir "$TRAFFIC/commands-$1"
 	while [[ ! -e $TRAFFIC/stop ]]; do
 		status=0
-		fio --name="$1" --filename="$2" --offset="${3}m" --size="${4}m" --ioengine=libaio \
-			--direct=1 --rw=randwrite --bssplit="$split" --iodepth=16 \
+		TMPDIR=$TRAFFIC/commands-$1 fio --name="$1" --filename="$2" \
+			--offset="${3}m" --size="${4}m" --ioengine=libaio --direct=1 \
+			--rw=randwrite --bssplit="$split" --iodepth=16 \
 			--verify=crc32c --verify_fatal=1 --randseed=$((n * 7 + 1)) --output-format=json \
 			>"$TRAFFIC/$1.json" 2>"$TRAFFIC/$1.err" || status=$?
 		n=$((n + 1))
