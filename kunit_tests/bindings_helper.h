@@ -33,6 +33,7 @@ struct module *rdma_rw_kunit_module(void);
 struct device *rdma_rw_kunit_dma_device(const struct dma_map_ops *ops,
 					void *data);
 struct device *rdma_rw_kunit_pci_device(void);
+struct device *rdma_rw_kunit_peer_device(bool own);
 void rdma_rw_kunit_put_dma_device(struct device *dev);
 u64 rdma_rw_kunit_iova_to_phys(struct device *dev, u64 iova);
 void *rdma_rw_kunit_phys_to_virt(u64 phys);
@@ -40,6 +41,8 @@ u64 rdma_rw_kunit_page_to_phys(struct page *page);
 
 struct page *rdma_rw_kunit_alloc_pages(unsigned int order);
 void rdma_rw_kunit_free_pages(struct page *page, unsigned int order);
+struct page *rdma_rw_kunit_alloc_peer_pages(unsigned int order);
+void rdma_rw_kunit_free_peer_pages(struct page *page, unsigned int order);
 void *rdma_rw_kunit_page_address(struct page *page);
 struct page *rdma_rw_kunit_nth_page(struct page *page, unsigned long n);
 struct scatterlist *rdma_rw_kunit_sg_next(struct scatterlist *sg);

@@ -194,6 +194,12 @@ const MLX5_IOMMU: Profile = MLX5.dma(Dma::Ours { coalesce: true });
 const MLX5_PCI: Profile = MLX5.dma(Dma::Pci);
 const SIW_DMA: Profile = SIW.dma(Dma::Ours { coalesce: false });
 const SIW_PCI: Profile = SIW.dma(Dma::Pci);
+/// Behind the same, with local memory of a PCI function.
+const MLX5_PEER: Profile = MLX5.dma(Dma::Peer { own: true });
+const SIW_PEER: Profile = SIW.dma(Dma::Peer { own: true });
+/// And without a way there.
+const MLX5_APART: Profile = MLX5.dma(Dma::Peer { own: false });
+const SIW_APART: Profile = SIW.dma(Dma::Peer { own: false });
 const RXE_DMA: Profile = RXE.dma(Dma::Ours { coalesce: false });
 /// Behind DMA that has nothing to do.
 const RXE_DIRECT: Profile = RXE.dma(Dma::Direct);
@@ -213,6 +219,8 @@ const fn gaps(mrs: u32) -> Want {
     }
 }
 const AGAIN: Want = Want::Fails(EAGAIN);
+/// What the DMA API says of memory that the device does not get at.
+const NO_WAY: Want = Want::Fails(EREMOTEIO);
 /// The same of memory that C refuses.
 const NO_MR_LEFT: Want = Want::Rust(&AGAIN);
 use Want::{
@@ -474,6 +482,15 @@ pub(crate) static TRANSFER_IOMMU: &[Golden] = &[
     part("bvec, middle of 1", MLX5_PCI, Read, (Pages(1), 0, 100, 200), Single, Mr(1)),
     bvec("siw bvec READ of 17", SIW_PCI, Read, Pages(17), Mr(1), Mr(1)),
     bvec("siw bvec WRITE of 17", SIW_PCI, Write, Pages(17), Iova, Mr(1)),
+    // P2PDMA: the IOMMU has no part in it, so nothing becomes one.
+    sg("peer: WRITE of 1", MLX5_PEER, Write, (Each(1, (77, 1000)), 0), Single, Mr(1)),
+    sg("peer: WRITE of 31 pages, offset", MLX5_PEER, Write, (Pages(31), 1), Multi(&[30, 1]), Mr(1)),
+    sg("peer: READ of adjacent pages", MLX5_PEER, Read, (Adjacent(3, 4096), 4097), Multi(&[2]), Mr(1)),
+    sg("peer: READ of 17 pages", MLX5_PEER, Read, (Pages(17), 0), Mr(1), Mr(1)),
+    sg("peer: READ, pool empty", MLX5_PEER, Read, (Pages(17), 0), Multi(&[17]), AGAIN).pool(0),
+    sg("peer: siw READ of odd entries", SIW_PEER, Read, (ODD, 99), gaps(4), gaps(4)),
+    sg("peer: no way, WRITE of 1", MLX5_APART, Write, (Pages(1), 0), NO_WAY, NO_WAY),
+    sg("peer: no way, siw READ of 3", SIW_APART, Read, (Pages(3), 5000), NO_WAY, NO_WAY),
 ];
 
 /// Seeds of the two sides.
@@ -519,6 +536,9 @@ fn transfer(test: &Test, case: &Golden) -> Result {
     let rig = match Rig::new(case.profile, spec) {
         Err(e) if e == EOPNOTSUPP && case.profile.dma == Dma::Pci => {
             return test.skip(c"there is no edu device behind an IOMMU");
+        }
+        Err(e) if e == EOPNOTSUPP && matches!(case.profile.dma, Dma::Peer { .. }) => {
+            return test.skip(c"there is no ivshmem device behind an IOMMU, or no P2PDMA");
         }
         Err(e) if e == EOPNOTSUPP => {
             return test.skip(c"a kernel without ARCH_HAS_DMA_OPS");

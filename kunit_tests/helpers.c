@@ -11,6 +11,7 @@
 #include <linux/kprobes.h>
 #include <linux/module.h>
 #include <linux/pci.h>
+#include <linux/pci-p2pdma.h>
 #include <linux/platform_device.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
@@ -95,13 +96,14 @@ struct device *rdma_rw_kunit_dma_device(const struct dma_map_ops *ops,
 	return &pdev->dev;
 }
 
-/* QEMU's edu device, if it is behind an IOMMU that translates. */
-struct device *rdma_rw_kunit_pci_device(void)
+/* A PCI function, if it is behind an IOMMU that translates. */
+static struct device *rdma_rw_kunit_function(unsigned int vendor,
+					     unsigned int device)
 {
 	struct iommu_domain *domain;
 	struct pci_dev *pdev;
 
-	pdev = pci_get_device(0x1234, 0x11e8, NULL);
+	pdev = pci_get_device(vendor, device, NULL);
 	if (!pdev)
 		return NULL;
 
@@ -113,6 +115,50 @@ struct device *rdma_rw_kunit_pci_device(void)
 
 	dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(48));
 	return &pdev->dev;
+}
+
+/* QEMU's edu device. */
+struct device *rdma_rw_kunit_pci_device(void)
+{
+	return rdma_rw_kunit_function(0x1234, 0x11e8);
+}
+
+/* QEMU's ivshmem device, whose memory PCI functions may get at. */
+static struct device *rdma_rw_kunit_peer(void)
+{
+	return rdma_rw_kunit_function(0x1af4, 0x1110);
+}
+
+/*
+ * A device for transfers of the memory of a PCI function: this function itself,
+ * or one that has no way there.
+ */
+struct device *rdma_rw_kunit_peer_device(bool own)
+{
+	struct device *dev = rdma_rw_kunit_peer();
+	struct page *page;
+	int ret;
+
+	if (!dev)
+		return NULL;
+
+	/* Once offered, it is so for good. */
+	page = rdma_rw_kunit_alloc_peer_pages(0);
+	if (page) {
+		rdma_rw_kunit_free_peer_pages(page, 0);
+	} else {
+		ret = pci_enable_device_mem(to_pci_dev(dev));
+		if (!ret)
+			ret = pci_p2pdma_add_resource(to_pci_dev(dev), 2, 0, 0);
+		if (ret) {
+			put_device(dev);
+			return ERR_PTR(ret);
+		}
+	}
+	if (own)
+		return dev;
+	put_device(dev);
+	return rdma_rw_kunit_pci_device();
 }
 
 void rdma_rw_kunit_put_dma_device(struct device *dev)
@@ -150,6 +196,26 @@ struct page *rdma_rw_kunit_alloc_pages(unsigned int order)
 void rdma_rw_kunit_free_pages(struct page *page, unsigned int order)
 {
 	__free_pages(page, order);
+}
+
+struct page *rdma_rw_kunit_alloc_peer_pages(unsigned int order)
+{
+	struct device *peer = rdma_rw_kunit_peer();
+	void *memory;
+
+	if (!peer)
+		return NULL;
+	memory = pci_alloc_p2pmem(to_pci_dev(peer), PAGE_SIZE << order);
+	put_device(peer);
+	return memory ? virt_to_page(memory) : NULL;
+}
+
+void rdma_rw_kunit_free_peer_pages(struct page *page, unsigned int order)
+{
+	struct device *peer = rdma_rw_kunit_peer();
+
+	pci_free_p2pmem(to_pci_dev(peer), page_address(page), PAGE_SIZE << order);
+	put_device(peer);
 }
 
 void *rdma_rw_kunit_page_address(struct page *page)

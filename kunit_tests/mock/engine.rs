@@ -497,7 +497,7 @@ fn resolve(inner: &Inner, state: &State, addr: u64, way: Way) -> Result<(usize, 
             let local = unsafe { bindings::rdma_rw_kunit_phys_to_virt(mapping.phys + off) };
             return Ok((local as usize, part));
         }
-        Dma::Direct => addr,
+        Dma::Direct | Dma::Peer { .. } => addr,
         // SAFETY: The device is there as long as the state.
         Dma::Pci => unsafe { bindings::rdma_rw_kunit_iova_to_phys(inner.dma_device.get(), addr) },
     };

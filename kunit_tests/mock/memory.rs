@@ -8,6 +8,7 @@ use core::slice;
 use kernel::prelude::*;
 
 use super::{
+    Dma,
     Mock,
     PAGE, //
 };
@@ -39,7 +40,13 @@ impl<'a> Pages<'a> {
     pub(crate) fn new(mock: &'a Mock, nr: u32) -> Result<Self> {
         let order = nr.max(1).next_power_of_two().trailing_zeros();
         // SAFETY: There is nothing to be kept.
-        let page = NonNull::new(unsafe { bindings::rdma_rw_kunit_alloc_pages(order) });
+        let page = NonNull::new(unsafe {
+            if Self::of_peer(mock) {
+                bindings::rdma_rw_kunit_alloc_peer_pages(order)
+            } else {
+                bindings::rdma_rw_kunit_alloc_pages(order)
+            }
+        });
         let this = Self {
             mock,
             page: page.ok_or(ENOMEM)?,
@@ -55,6 +62,11 @@ impl<'a> Pages<'a> {
             })
             .map_err(|_| ENOMEM)?;
         Ok(this)
+    }
+
+    /// Whether a device's local memory is that of a PCI function.
+    fn of_peer(mock: &Mock) -> bool {
+        matches!(mock.inner.profile.dma, Dma::Peer { .. })
     }
 
     /// The `n`th page.
@@ -90,7 +102,13 @@ impl Drop for Pages<'_> {
             .lock()
             .regions
             .retain(|region| region.start != start);
-        // SAFETY: Allocated with this order.
-        unsafe { bindings::rdma_rw_kunit_free_pages(self.page.as_ptr(), self.order) };
+        // SAFETY: Allocated in the same way, with this order.
+        unsafe {
+            if Self::of_peer(self.mock) {
+                bindings::rdma_rw_kunit_free_peer_pages(self.page.as_ptr(), self.order);
+            } else {
+                bindings::rdma_rw_kunit_free_pages(self.page.as_ptr(), self.order);
+            }
+        }
     }
 }

@@ -76,6 +76,9 @@ pub(crate) enum Dma {
     Direct,
     /// Through the IOMMU in front of a real PCI function.
     Pci,
+    /// The same, but local memory is that of a PCI function, at its address on the bus: of the
+    /// device's own, or of another to which there is no way.
+    Peer { own: bool },
 }
 
 /// What a device is like.
@@ -407,6 +410,8 @@ impl Mock {
             }
             // SAFETY: There is nothing to be kept.
             Dma::Pci => Some(unsafe { bindings::rdma_rw_kunit_pci_device() }),
+            // SAFETY: There is nothing to be kept.
+            Dma::Peer { own } => Some(unsafe { bindings::rdma_rw_kunit_peer_device(own) }),
         };
         let dma_device = match dma_device.map(kernel::error::from_err_ptr) {
             None => ptr::null_mut(),

@@ -46,16 +46,21 @@ wait_for() {
 
 # -------------------------------------------------------------------- device
 
-# require_machine: on --machine iommu, fails without an edu device whose DMA the
-# IOMMU translates: what needs one would be skipped.
+# require_machine: on --machine iommu, fails without an edu and an ivshmem device
+# whose DMA the IOMMU translates: what needs one would be skipped.
 require_machine() {
-	local edu domain
+	local name id device domain
 	[[ $MACHINE == iommu ]] || return 0
-	edu=$(grep -lx 0x11e8 /sys/bus/pci/devices/*/device) || fail "there is no edu device"
-	domain=$(cat "${edu%/device}/iommu_group/type")
-	[[ $domain == DMA* && $domain != DMA-direct ]] ||
-		fail "the edu device's IOMMU does not translate: $domain"
-	step "an edu device in an IOMMU domain of type $domain"
+	while read -r name id; do
+		device=$(grep -lx "$id" /sys/bus/pci/devices/*/device) || fail "there is no $name device"
+		domain=$(cat "${device%/device}/iommu_group/type")
+		[[ $domain == DMA* && $domain != DMA-direct ]] ||
+			fail "the $name device's IOMMU does not translate: $domain"
+		step "an $name device in an IOMMU domain of type $domain"
+	done <<-END
+		edu 0x11e8
+		ivshmem 0x1110
+	END
 }
 
 # rdma_up DEV: loads ib_core and brings up one RDMA device on a dummy network
