@@ -194,15 +194,15 @@ const MLX5_IOMMU: Profile = MLX5.dma(Dma::Ours { coalesce: true });
 const MLX5_PCI: Profile = MLX5.dma(Dma::Pci);
 const SIW_DMA: Profile = SIW.dma(Dma::Ours { coalesce: false });
 const SIW_PCI: Profile = SIW.dma(Dma::Pci);
-/// Behind the same, with local memory of a PCI function.
+const RXE_DMA: Profile = RXE.dma(Dma::Ours { coalesce: false });
+/// Behind DMA that has nothing to do.
+const RXE_DIRECT: Profile = RXE.dma(Dma::Direct);
+/// Behind a real IOMMU, with local memory of a PCI function.
 const MLX5_PEER: Profile = MLX5.dma(Dma::Peer { own: true });
 const SIW_PEER: Profile = SIW.dma(Dma::Peer { own: true });
 /// And without a way there.
 const MLX5_APART: Profile = MLX5.dma(Dma::Peer { own: false });
 const SIW_APART: Profile = SIW.dma(Dma::Peer { own: false });
-const RXE_DMA: Profile = RXE.dma(Dma::Ours { coalesce: false });
-/// Behind DMA that has nothing to do.
-const RXE_DIRECT: Profile = RXE.dma(Dma::Direct);
 
 /// So many MRs, of which each starts at a gap or where the last one is full; C has none of that.
 const fn gaps(mrs: u32) -> Want {
@@ -219,10 +219,10 @@ const fn gaps(mrs: u32) -> Want {
     }
 }
 const AGAIN: Want = Want::Fails(EAGAIN);
-/// What the DMA API says of memory that the device does not get at.
-const NO_WAY: Want = Want::Fails(EREMOTEIO);
 /// The same of memory that C refuses.
 const NO_MR_LEFT: Want = Want::Rust(&AGAIN);
+/// What the DMA API says of memory that the device does not get at.
+const NO_WAY: Want = Want::Fails(EREMOTEIO);
 use Want::{
     Iova,
     Merged,
@@ -534,14 +534,12 @@ fn transfer(test: &Test, case: &Golden) -> Result {
         spec.sges = sges;
     }
     let rig = match Rig::new(case.profile, spec) {
-        Err(e) if e == EOPNOTSUPP && case.profile.dma == Dma::Pci => {
-            return test.skip(c"there is no edu device behind an IOMMU");
-        }
-        Err(e) if e == EOPNOTSUPP && matches!(case.profile.dma, Dma::Peer { .. }) => {
-            return test.skip(c"there is no ivshmem device behind an IOMMU, or no P2PDMA");
-        }
         Err(e) if e == EOPNOTSUPP => {
-            return test.skip(c"a kernel without ARCH_HAS_DMA_OPS");
+            return test.skip(match case.profile.dma {
+                Dma::Pci => c"there is no edu device behind an IOMMU",
+                Dma::Peer { .. } => c"there is no ivshmem device behind an IOMMU, or no P2PDMA",
+                _ => c"a kernel without ARCH_HAS_DMA_OPS",
+            });
         }
         rig => rig?,
     };

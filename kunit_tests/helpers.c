@@ -96,14 +96,14 @@ struct device *rdma_rw_kunit_dma_device(const struct dma_map_ops *ops,
 	return &pdev->dev;
 }
 
-/* A PCI function, if it is behind an IOMMU that translates. */
-static struct device *rdma_rw_kunit_function(unsigned int vendor,
-					     unsigned int device)
+/*
+ * A PCI function, whose reference this takes over, as a device for DMA; NULL if
+ * there is none behind an IOMMU that translates.
+ */
+static struct device *rdma_rw_kunit_translated(struct pci_dev *pdev)
 {
 	struct iommu_domain *domain;
-	struct pci_dev *pdev;
 
-	pdev = pci_get_device(vendor, device, NULL);
 	if (!pdev)
 		return NULL;
 
@@ -120,13 +120,33 @@ static struct device *rdma_rw_kunit_function(unsigned int vendor,
 /* QEMU's edu device. */
 struct device *rdma_rw_kunit_pci_device(void)
 {
-	return rdma_rw_kunit_function(0x1234, 0x11e8);
+	return rdma_rw_kunit_translated(pci_get_device(0x1234, 0x11e8, NULL));
 }
 
 /* QEMU's ivshmem device, whose memory PCI functions may get at. */
-static struct device *rdma_rw_kunit_peer(void)
+static struct pci_dev *rdma_rw_kunit_peer(void)
 {
-	return rdma_rw_kunit_function(0x1af4, 0x1110);
+	return pci_get_device(0x1af4, 0x1110, NULL);
+}
+
+/* Offers its memory, if it is not offered already; that is for good. */
+static int rdma_rw_kunit_offer(struct pci_dev *peer)
+{
+	void *memory = pci_alloc_p2pmem(peer, PAGE_SIZE);
+	int ret;
+
+	if (memory) {
+		pci_free_p2pmem(peer, memory, PAGE_SIZE);
+		return 0;
+	}
+
+	ret = pci_enable_device_mem(peer);
+	if (ret)
+		return ret;
+	ret = pci_p2pdma_add_resource(peer, 2, 0, 0);
+	if (ret)
+		pci_disable_device(peer);
+	return ret;
 }
 
 /*
@@ -135,30 +155,17 @@ static struct device *rdma_rw_kunit_peer(void)
  */
 struct device *rdma_rw_kunit_peer_device(bool own)
 {
-	struct device *dev = rdma_rw_kunit_peer();
-	struct page *page;
+	struct device *dev = rdma_rw_kunit_translated(rdma_rw_kunit_peer());
 	int ret;
 
 	if (!dev)
 		return NULL;
 
-	/* Once offered, it is so for good. */
-	page = rdma_rw_kunit_alloc_peer_pages(0);
-	if (page) {
-		rdma_rw_kunit_free_peer_pages(page, 0);
-	} else {
-		ret = pci_enable_device_mem(to_pci_dev(dev));
-		if (!ret)
-			ret = pci_p2pdma_add_resource(to_pci_dev(dev), 2, 0, 0);
-		if (ret) {
-			put_device(dev);
-			return ERR_PTR(ret);
-		}
-	}
-	if (own)
+	ret = rdma_rw_kunit_offer(to_pci_dev(dev));
+	if (!ret && own)
 		return dev;
 	put_device(dev);
-	return rdma_rw_kunit_pci_device();
+	return ret ? ERR_PTR(ret) : rdma_rw_kunit_pci_device();
 }
 
 void rdma_rw_kunit_put_dma_device(struct device *dev)
@@ -200,22 +207,22 @@ void rdma_rw_kunit_free_pages(struct page *page, unsigned int order)
 
 struct page *rdma_rw_kunit_alloc_peer_pages(unsigned int order)
 {
-	struct device *peer = rdma_rw_kunit_peer();
+	struct pci_dev *peer = rdma_rw_kunit_peer();
 	void *memory;
 
 	if (!peer)
 		return NULL;
-	memory = pci_alloc_p2pmem(to_pci_dev(peer), PAGE_SIZE << order);
-	put_device(peer);
+	memory = pci_alloc_p2pmem(peer, PAGE_SIZE << order);
+	pci_dev_put(peer);
 	return memory ? virt_to_page(memory) : NULL;
 }
 
 void rdma_rw_kunit_free_peer_pages(struct page *page, unsigned int order)
 {
-	struct device *peer = rdma_rw_kunit_peer();
+	struct pci_dev *peer = rdma_rw_kunit_peer();
 
-	pci_free_p2pmem(to_pci_dev(peer), page_address(page), PAGE_SIZE << order);
-	put_device(peer);
+	pci_free_p2pmem(peer, page_address(page), PAGE_SIZE << order);
+	pci_dev_put(peer);
 }
 
 void *rdma_rw_kunit_page_address(struct page *page)
